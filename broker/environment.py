@@ -18,6 +18,7 @@ from ..log.keeper import HeldLock
 from ..remote import RemoteStorageManager, load_remote_storage
 from .cluster.view import ClusterView
 from .core.write_rules import IsOngoing
+from .share.persister import LeaderPersister
 
 
 def wall_clock_ms() -> int:
@@ -57,3 +58,6 @@ class NodeEnvironment:
     cluster_view: ClusterView | None = None
     is_ongoing: IsOngoing | None = None
     """Verifies transactions (KIP-890) in the place of their coordinators; None where these do."""
+    share_persister: LeaderPersister | None = None
+    """Keeps the state of share groups in the place of their coordinators, and turns share groups on; None where these
+    do, once `share.version` is 1."""

@@ -15,6 +15,8 @@ from prometheus_client.metrics_core import Metric
 _REPLICA_MANAGER: Final = "kafka_server_replicamanager_"
 _TOPICS: Final = "kafka_server_brokertopicmetrics_"
 _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
+_SHARE_SESSIONS: Final = "kafka_server_sharesessioncache_"
+_SHARE_PARTITIONS: Final = "kafka_server_sharepartitionmetrics_"
 _RAFT: Final = "kafka_server_raftmetrics_"
 
 KAFKA_NAMES: Final[Mapping[str, str]] = {
@@ -34,6 +36,12 @@ KAFKA_NAMES: Final[Mapping[str, str]] = {
     "tierfetch_remote_fetch_requests": f"{_TOPICS}remotefetchrequests",
     "tierfetch_remote_fetched_bytes": f"{_TOPICS}remotefetchbytes",
     "tierfetch_remote_fetch_errors": f"{_TOPICS}remotefetcherrors",
+    "tierfetch_share_sessions": f"{_SHARE_SESSIONS}sharesessionscount",
+    "tierfetch_share_session_partitions": f"{_SHARE_SESSIONS}sharepartitionscount",
+    "tierfetch_share_in_flight_records": f"{_SHARE_PARTITIONS}inflightmessagecount",
+    "tierfetch_share_in_flight_batches": f"{_SHARE_PARTITIONS}inflightbatchcount",
+    "tierfetch_share_lock_timeouts": f"{_SHARE_PARTITIONS}acquisitionlocktimeout",
+    "tierfetch_share_record_acknowledgements": "kafka_server_sharegroupmetrics_recordacknowledgements",
     "tierfetch_controller_active": f"{_CONTROLLER}activecontrollercount",
     "tierfetch_controller_active_brokers": f"{_CONTROLLER}activebrokercount",
     "tierfetch_controller_fenced_brokers": f"{_CONTROLLER}fencedbrokercount",

@@ -50,6 +50,7 @@ from .environment import NodeDisk, NodeEnvironment
 from .groups.coordinator import GroupCoordinator
 from .groups.settings import coordinator_settings
 from .handlers.log_dirs import LogDirHandler
+from .handlers.offsets import OffsetHandlers
 from .handlers.table import HandlerServices, handler_table
 from .handlers.txn_markers import TransactionMarkerHandler
 from .handlers.versions import VersionsHandler
@@ -84,6 +85,12 @@ from .replicas.replica_directories import ReplicaDirectories
 from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
+from .share.coordinated import CoordinatedPersister
+from .share.parts import ShareGroups
+from .share.settings import ShareLimits, group_settings, share_version
+from .share_state.client import ShareStateClient
+from .share_state.coordinator import ShareCoordinator
+from .share_state.settings import share_state_settings
 from .shared_lock import SharedLocks
 from .tier import Tier, open_tier
 from .transactions.parts import Brokers, Transactions
@@ -115,6 +122,7 @@ class Broker:
     tier: Tier | None
     groups: GroupCoordinator
     transactions: Transactions
+    shares: ShareCoordinator
     servers: Mapping[str, Server]
     """The listeners by name; all of them serve the same requests."""
 
@@ -250,6 +258,7 @@ class _Composition:
         stack.push_async_callback(groups.close)
         await groups.start()
         transactions = self._make_transactions(groups, client)
+        self._make_share_groups(client, tier)
         warmer = self._make_warmer(tier)
         servers = await self._listen(logs, tier, warmer, requests)
         reload = ListenerReload(config, servers)
@@ -274,12 +283,13 @@ class _Composition:
             tier=tier,
             groups=groups,
             transactions=transactions,
+            shares=self._shares,
             servers=servers,
         )
         on_hosting(broker)
         if config.metrics_port is not None:
             await self._serve_metrics(broker, warmer, requests, more_metrics, config.metrics_port)
-        await self._host_partitions(logs, fetchers, tier, RoleListeners(groups, transactions.coordinator))
+        await self._host_partitions(logs, fetchers, tier, self._roles())
         if warmer is not None:
             stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
         for server in servers.values():
@@ -287,6 +297,10 @@ class _Composition:
         stack.push_async_callback(self._view.leave)
         await self._view.serve()
         return broker
+
+    def _roles(self) -> RoleListeners:
+        """Return what begins and ends with leaderships."""
+        return RoleListeners(self._groups, self._transactions.coordinator, self._shares, self._share.partitions)
 
     def _make_client(self) -> KafkaClient:
         return make_client(self._config, self._environment.rng, self._to_brokers)
@@ -377,6 +391,39 @@ class _Composition:
         self._stack.push_async_callback(transactions.close)
         return transactions
 
+    # Share groups.
+
+    def _make_share_states(self, client: KafkaClient) -> ShareStateClient:
+        environment = self._environment
+        shares = self._shares = ShareCoordinator(
+            self._view, share_state_settings(self._config), environment.rng, environment.now_ms
+        )
+        self._stack.push_async_callback(shares.close)
+        timeout_s = self._config.request_timeout_ms / 1000
+        states = ShareStateClient(shares, client, environment.rng, timeout_s=timeout_s)
+        self._groups.use(states)
+        return states
+
+    def _make_share_groups(self, client: KafkaClient, tier: Tier | None) -> None:
+        config, environment = self._config, self._environment
+        states = self._make_share_states(client)
+        share = self._share = ShareGroups(
+            self._hosted,
+            environment.share_persister or CoordinatedPersister(states),
+            lambda: environment.share_persister is not None or share_version(self._view) > 0,
+            lambda group_id: group_settings(config, self._view.image.group_configs.get(group_id, {})),
+            ShareLimits(sessions_max=config.group_share_max_share_sessions, response_bytes_max=config.fetch_max_bytes),
+            OffsetHandlers(
+                self._hosted,
+                None if tier is None else tier.offsets,
+                search_timeout_ms=config.remote_list_offsets_request_timeout_ms,
+            ),
+            None if tier is None else tier.reads,
+            self._quotas,
+            environment.now_ms,
+        )
+        self._stack.push_async_callback(share.close)
+
     # Requests.
 
     async def _listen(
@@ -405,12 +452,14 @@ class _Composition:
             now_ms=self._environment.now_ms,
             groups=self._groups,
             transactions=self._transactions,
+            shares=self._shares,
             markers=self._markers,
             remote_reads=None if tier is None else tier.reads,
             remote_offsets=None if tier is None else tier.offsets,
             controllers=None if quorum is None else quorum.channel,
             log_dirs=log_dirs,
             throttles=self._throttles,
+            share_records=self._share.handlers,
             quotas=self._quotas,
             is_ongoing=self._environment.is_ongoing,
             broker_listener=config.broker_listener,
@@ -444,6 +493,7 @@ class _Composition:
             identity=await open_listener(settings, lambda: self._view.image.scram, listener.host),
         )
         server.address_quota = self._quotas.accept
+        server.connection_watcher = self._share.connection_watcher(listener.name)
         if quorum is not None:
             versions = VersionsHandler(
                 quorum, lambda: server.handlers, quorum.replayed_offset, quorum.incarnation_id, quorum.kraft_version
@@ -476,6 +526,7 @@ class _Composition:
                 if tier is not None:
                     yield from copy_lag_metrics(tier, broker.hosted)
             yield from group_metrics(broker.groups)
+            yield from self._share.metrics()
             yield from log_metrics(broker.logs, broker.disk)
             yield from move_metrics(broker.moves)
             yield from server_metrics(broker.server)

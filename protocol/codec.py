@@ -33,7 +33,16 @@ from .values import value
 from .wire import produce as produce_wire
 from .wire.framing import SIZE_BYTES
 from .wire.message_codec import message_reader, message_writer
-from .wire.primitives import ELEMENTS_MAX, INT32, MalformedMessageError, Part, Reader, ShortMessageError, Writer
+from .wire.primitives import (
+    BUFFER_TYPES,
+    ELEMENTS_MAX,
+    INT32,
+    MalformedMessageError,
+    Part,
+    Reader,
+    ShortMessageError,
+    Writer,
+)
 from .wire.stepping import Steps, run_to_end
 from .wire.steps import stepping_reader, stepping_writer
 
@@ -135,6 +144,19 @@ def release_response(body: Message | None) -> None:
     """Let go of the slices that a response holds, sent or not."""
     if isinstance(body, fetch_messages.FetchResponse):
         fetch_messages.release_records(body)
+    elif body is not None and body.holds_slices:
+        _release_shared(body)
+
+
+def _release_shared(body: Message) -> None:
+    from .messages.share_records import ShareFetchResponse  # when there is one, it is imported already
+
+    assert isinstance(body, ShareFetchResponse), body
+    for topic in body.responses:
+        for partition in topic.partitions:
+            records: Part = partition.records
+            if not isinstance(records, BUFFER_TYPES):
+                records.release()
 
 
 class _Format(NamedTuple):

@@ -93,6 +93,25 @@ class LogSlice:
         self._check_not_aborted()
         return data
 
+    async def read_at(self, start: int, size: int) -> bytes:
+        """Read some of the bytes, from `start` within the slice; fewer at its end."""
+        if self._file is None:
+            return b""
+        file = self._begin()
+        try:
+            data = await file.read(self.position + start, min(size, self.size - start))
+        finally:
+            self._end()
+        self._check_not_aborted()
+        return data
+
+    def keep(self, start: int, end: int) -> None:
+        """Shorten the slice to the bytes from `start` to below `end` within it: whole batches."""
+        assert 0 <= start < end <= self.size, (start, end, self.size)
+        assert not self._under_way, "a slice is shortened while it is read"
+        self.position += start
+        self.size = end - start
+
     def at_once(self) -> bytes | None:
         """Return all bytes if they are in memory; None if they must be read or sent, or if that would fail."""
         if self._file is None:

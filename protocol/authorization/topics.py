@@ -13,12 +13,14 @@ from uuid import UUID
 from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode, KafkaError
 from ..fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse
-from ..messages import cluster, offsets, topics
+from ..messages import cluster, offsets, share_records, topics
 from ..requests import is_named_rightly
 from ..wire.produce import ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse
 from .access import Access, GateOf, Next, each_item, split
 
 FAILED = ErrorCode.topic_authorization_failed
+GROUP_FAILED = ErrorCode.group_authorization_failed
+GROUP_MESSAGE = "Group authorization failed."
 CONSUMER = -1
 
 
@@ -262,3 +264,33 @@ def unread(denied: tuple[FetchTopic, ...], answered: tuple[FetchTopicResponse, .
 def fetch_of_controller(request: FetchRequest, code: ErrorCode) -> FetchResponse:
     """Deny a fetch of the metadata log."""
     return FetchResponse(topics=(), error_code=code)
+
+
+async def share_fetch(
+    access: Access,
+    handler: Next[share_records.ShareFetchRequest, share_records.ShareFetchResponse],
+    request: share_records.ShareFetchRequest,
+) -> share_records.ShareFetchResponse:
+    """Read on the group, and on each topic; the handler asks about the topics, as for a Fetch."""
+    if access.may_group(AclOperation.READ, request.group_id or ""):
+        return await handler(replace(access.context, rights=ReadableTopics(access)), request)
+    return share_records.ShareFetchResponse(
+        error_code=GROUP_FAILED,
+        error_message=GROUP_MESSAGE,
+        acquisition_lock_timeout_ms=0,
+        responses=(),
+        node_endpoints=(),
+    )
+
+
+async def share_acknowledge(
+    access: Access,
+    handler: Next[share_records.ShareAcknowledgeRequest, share_records.ShareAcknowledgeResponse],
+    request: share_records.ShareAcknowledgeRequest,
+) -> share_records.ShareAcknowledgeResponse:
+    """Read on the group, and on each topic."""
+    if access.may_group(AclOperation.READ, request.group_id or ""):
+        return await handler(replace(access.context, rights=ReadableTopics(access)), request)
+    return share_records.ShareAcknowledgeResponse(
+        error_code=GROUP_FAILED, error_message=GROUP_MESSAGE, responses=(), node_endpoints=()
+    )

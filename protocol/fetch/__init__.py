@@ -17,7 +17,7 @@ from ...doors import lazy_door
 
 if TYPE_CHECKING:
     from .arrival import ArrivedAnswer
-    from .leader_sessions import AskedPartition, FetchContext, FetchSessionCache, LeaderSession
+    from .leader_sessions import AskedPartition, FetchContext, FetchSessionCache, LeaderSession, PartitionKey
     from .messages import (
         HIGH_WATERMARK_UNKNOWN,
         LOCAL_LOG_START_UNKNOWN,
@@ -59,6 +59,7 @@ __all__ = [
     "FetchTopic",
     "FetchTopicResponse",
     "LeaderSession",
+    "PartitionKey",
     "SnapshotId",
     "is_same_partition",
 ]
@@ -84,6 +85,7 @@ if not TYPE_CHECKING:
             "LOCAL_LOG_START_UNKNOWN": "messages",
             "LeaderSession": "leader_sessions",
             "NO_READ_REPLICA": "messages",
+            "PartitionKey": "leader_sessions",
             "RACK_SINCE": "wire",
             "READ_COMMITTED": "messages",
             "READ_UNCOMMITTED": "messages",

@@ -22,6 +22,8 @@ class Message:
     __slots__: tuple[str, ...] = ()
     is_written_often: ClassVar[bool] = False
     """Whether the same object goes into many messages: then its bytes are kept (`wire.steps`)."""
+    holds_slices: ClassVar[bool] = False
+    """Whether a response may have slices of files in the place of bytes, to be released once it is sent."""
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
     """Set by `message` in each class."""
 

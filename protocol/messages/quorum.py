@@ -327,7 +327,7 @@ class FetchSnapshotResponseSnapshotId(Message):
 
 
 @message
-class LeaderIdAndEpoch(Message):
+class FetchSnapshotResponseLeaderIdAndEpoch(Message):
     """Versions 0 to 1."""
 
     leader_id: int
@@ -341,7 +341,9 @@ class FetchSnapshotResponsePartitionSnapshot(WithError):
     index: int
     error_code: ErrorCode = ErrorCode.none
     snapshot_id: FetchSnapshotResponseSnapshotId
-    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
+    current_leader: FetchSnapshotResponseLeaderIdAndEpoch = FetchSnapshotResponseLeaderIdAndEpoch(
+        leader_id=0, leader_epoch=0
+    )
     size: int
     position: int
     unaligned_records: bytes

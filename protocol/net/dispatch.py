@@ -9,7 +9,8 @@ Rules of a handler:
 * None sends nothing (Produce with acks=0).
 * Any exception that leaves it closes the connection. A `KafkaError` does so on purpose, where Kafka does and no
   response could say it (a refused Produce with acks=0); otherwise the handler turns it into a response.
-* When the connection is lost a Fetch is cancelled; all others run to their end, for they may have changed something.
+* When the connection is lost a Fetch or a ShareFetch is cancelled; all others run to their end, for they may have
+  changed something. What a ShareFetch has changed is settled without it (`broker/share/live.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ..messages.cluster import (
 )
 from ..values import value
 
-CANCELLED_WITH_CONNECTION: Final = frozenset({ApiKey.FETCH})
+CANCELLED_WITH_CONNECTION: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_NAME_SINCE: Final = 3

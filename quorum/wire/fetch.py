@@ -220,7 +220,9 @@ def fetch_snapshot_response(
         index=PARTITION,
         error_code=response.error,
         snapshot_id=kafka.FetchSnapshotResponseSnapshotId(end_offset=asked.offset, epoch=asked.epoch),
-        current_leader=kafka.LeaderIdAndEpoch(leader_id=leader_id_of(leader), leader_epoch=leader.epoch),
+        current_leader=kafka.FetchSnapshotResponseLeaderIdAndEpoch(
+            leader_id=leader_id_of(leader), leader_epoch=leader.epoch
+        ),
         size=0 if chunk is None else chunk.size,
         position=0 if chunk is None else chunk.position,
         unaligned_records=b"" if chunk is None else chunk.data,

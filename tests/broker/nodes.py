@@ -12,6 +12,7 @@ from tierfetch.broker.config.broker_config import BrokerConfig, parse_broker_con
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import Broker, open_broker
 from tierfetch.broker.replicas.partition import Partition
+from tierfetch.broker.share.persister import LeaderPersister
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.fakes.cluster_view import FakeCluster, FakeClusterView
@@ -35,6 +36,8 @@ class Nodes:
         self.cluster = FakeCluster()
         self.views: dict[int, FakeClusterView] = {}
         """For the next start of a broker, in place of one that sees all at once."""
+        self.share_persister: LeaderPersister | None = None
+        """Keeps the state of share groups, which are off without."""
         self.operator = self.cluster.view()
         """What is done to the cluster from outside."""
 
@@ -60,7 +63,9 @@ class Nodes:
     def make(self, number: int, **configs: str) -> AbstractAsyncContextManager[Broker]:
         self._made += 1
         view = self.views.pop(number, None) or self.cluster.view()
-        environment = NodeEnvironment(rng=random.Random(self._made), cluster_view=view)
+        environment = NodeEnvironment(
+            rng=random.Random(self._made), cluster_view=view, share_persister=self.share_persister
+        )
         return open_broker(self.config(number, **configs), environment)
 
     async def start(self, *numbers: int, **configs: str) -> None:

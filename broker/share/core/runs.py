@@ -1,0 +1,154 @@
+"""The states of the offsets that a share group has under way, as runs of neighbours that are alike.
+
+| state | what it means | what is next |
+|---|---|---|
+| AVAILABLE | may be delivered | ACQUIRED; ARCHIVED if it cannot be delivered |
+| ACQUIRED | one member has it, until its lock ends | the three others |
+| ACKNOWLEDGED | processed | - |
+| ARCHIVED | rejected, delivered too often, or nothing to deliver | - |
+
+A run may have a transition: what it becomes once that is written. Until then it is what it was, and no other transition
+begins on it.
+
+Invariants: runs cover every offset from the start to the end, without overlap, in their order; neighbours that are
+alike are one run. So there are at most twice as many runs as offsets that are not finished, and two.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+NOBODY: Final = ""
+NO_DEADLINE: Final = -1
+
+
+class RecordState(IntEnum):
+    """The states by their numbers in `WriteShareGroupState`."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+FINISHED: Final = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
+
+
+class Change(NamedTuple):
+    """What a run becomes once the write of that number has succeeded."""
+
+    number: int
+    state: RecordState
+    delivery_count: int
+
+
+class Lot(NamedTuple):
+    """All that is known of an offset. `member` and `deadline_ms` are those of the lock."""
+
+    state: RecordState
+    delivery_count: int = 0
+    member: str = NOBODY
+    deadline_ms: int = NO_DEADLINE
+    change: Change | None = None
+
+    @property
+    def is_available(self) -> bool:
+        return self.state is RecordState.AVAILABLE
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state in FINISHED
+
+    def is_held_by(self, member: str) -> bool:
+        """Return whether the member may decide what becomes of it now."""
+        return self.state is RecordState.ACQUIRED and self.member == member and self.change is None
+
+
+class Run(NamedTuple):
+    """Offsets `first` to `last`, which are alike."""
+
+    first: int
+    last: int
+    lot: Lot
+
+    @property
+    def size(self) -> int:
+        """The number of its offsets."""
+        return self.last - self.first + 1
+
+
+class Runs:
+    """The runs from `start` to below `end`."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.end = start
+        self._runs: list[Run] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def within(self, first: int, last: int) -> list[Run]:
+        """Return the runs between two offsets, cut at them."""
+        first, last = max(first, self.start), min(last, self.end - 1)
+        if first > last:
+            return []
+        found = self._runs[self._index(first) : self._index(last) + 1]
+        return [Run(max(run.first, first), min(run.last, last), run.lot) for run in found]
+
+    def append(self, last: int, lot: Lot) -> None:
+        """Let the end move to the offset after `last`; what is new is `lot`."""
+        if last >= self.end:
+            self._put(len(self._runs), len(self._runs), [Run(self.end, last, lot)])
+            self.end = last + 1
+
+    def replace(self, first: int, last: int, changed: Callable[[Lot], Lot]) -> None:
+        """Change what is between two offsets."""
+        first, last = max(first, self.start), min(last, self.end - 1)
+        if first > last:
+            return
+        low, high = self._index(first), self._index(last)
+        runs: list[Run] = []
+        for run in self._runs[low : high + 1]:
+            if run.first < first:
+                runs.append(Run(run.first, first - 1, run.lot))
+            runs.append(Run(max(run.first, first), min(run.last, last), changed(run.lot)))
+            if run.last > last:
+                runs.append(Run(last + 1, run.last, run.lot))
+        self._put(low, high + 1, runs)
+
+    def drop_below(self, offset: int) -> None:
+        """Let the start move to an offset. It never moves back."""
+        if offset <= self.start:
+            return
+        if offset >= self.end:
+            self._runs, self.end = [], offset
+        else:
+            index = self._index(offset)
+            run = self._runs[index]
+            self._runs[: index + 1] = [Run(offset, run.last, run.lot)]
+        self.start = offset
+
+    def _index(self, offset: int) -> int:
+        """Return the index of the run that has an offset."""
+        return bisect_right(self._runs, offset, key=_first) - 1
+
+    def _put(self, low: int, high: int, runs: list[Run]) -> None:
+        """Put runs in the place of those from index `low` to below `high`, joined with their like neighbours."""
+        joined = self._runs[low - 1 : low] if low else []
+        for run in (*runs, *self._runs[high : high + 1]):
+            if joined and joined[-1].lot == run.lot:
+                joined[-1] = Run(joined[-1].first, run.last, run.lot)
+            else:
+                joined.append(run)
+        self._runs[max(low - 1, 0) : high + 1] = joined
+
+
+def _first(run: Run) -> int:
+    return run.first
