@@ -312,8 +312,8 @@ class SharePartition:
 
         def settled(lot: Lot) -> Lot:
             change = lot.change
-            if change is None or change.number != write.number:
-                return lot
+            assert change is not None, (lot, write)
+            assert change.number == write.number, "another transition has begun on what is being written"
             return Lot(change.state, change.delivery_count) if is_written else lot._replace(change=None)
 
         for first, last in write.ranges:
