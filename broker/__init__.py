@@ -8,6 +8,7 @@ quotas/           applies the quotas of clients to their requests and connection
 coordinator/      is what all coordinators run on: roles, loading, writing, timers.
 groups/           coordinates consumer groups.
 transactions/     coordinates transactions.
+share/            gives the records of led partitions to the members of share groups.
 core/             holds the decisions that need only values.
 config/           reads the configuration file.
 peers             reaches other brokers: clients, and how a fetcher of one leader is made.
