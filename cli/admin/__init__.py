@@ -18,5 +18,6 @@ reassign_plan     is `reassign plan`: it writes the plan as a file and prints ta
 reassign_run      carries a plan out: it reads the cluster, asks `planning.execution`, and performs the step.
 reassign_cluster  reads and changes the live cluster for a plan.
 reassign_journal  keeps the journal of one plan on disk.
+outlook_text      words predictions of moves that run, and keeps the history of what came of them.
 status_bar        shows progress on standard error.
 """
