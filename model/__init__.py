@@ -5,6 +5,9 @@ inventory    reads a cluster that a person or a capture wrote (YAML or JSON), an
 inventory_parts  holds its values: brokers, racks, tier, topics, partitions.
 checks       finds contradictions and doubtful figures in an inventory.
 complaints   words pydantic's errors in terms of the document.
+unsure       holds the figures of an inventory that are ranges.
+uncertainty  predicts with a range: simulates at either end of what is not known exactly.
+core/        says where a prediction's seconds go, and how sure it is.
 units        parses quantities such as "2 TiB" and "10 Gbit/s".
 arrays       holds the same cluster as numpy arrays, for the planner and the engine.
 moves        holds the replicas that a plan builds.
@@ -39,12 +42,30 @@ from .units import Bytes, Capacity
 if TYPE_CHECKING:
     from .arrays import NO_BROKER, Bools, ClusterArrays, Floats, Ints, sums
     from .bootstraps import Bootstraps, bootstraps_of
-    from .calibration import Calibration, CalibrationError, Calibrations, MachineRates, System
+    from .calibration import Calibration, CalibrationError, Calibrations, MachineRates, Spread, System
+    from .core import (
+        CAUSES,
+        Cause,
+        Correction,
+        Effect,
+        Lesson,
+        Outlook,
+        Past,
+        Range,
+        Seconds,
+        Sight,
+        combined,
+        corrected,
+        history_of,
+        learned,
+        parse_history,
+        seconds_of,
+    )
     from .engine import simulate
-    from .failures import Death, predict_failover, unavailable_s
+    from .failures import Death, predict_failover, unavailable_range, unavailable_s
     from .growth import with_new_brokers
     from .inventory import Inventory, InventoryError
-    from .inventory_parts import Broker, Partition, Policy, Topic
+    from .inventory_parts import Broker, LogDir, Partition, Policy, Topic
     from .moves import Moves, moves_between, replacement_moves
     from .predicting import (
         FailoverPrediction,
@@ -56,8 +77,10 @@ if TYPE_CHECKING:
     from .results import ModelResult, Obstacle
     from .sweep import RESULT_FIELDS, run_case, sweep_cases
     from .synthetic import total_by_broker
+    from .uncertainty import Prediction, outlook_of, predict
 
 __all__ = [
+    "CAUSES",
     "NO_BROKER",
     "RESULT_FIELDS",
     "Bools",
@@ -68,36 +91,57 @@ __all__ = [
     "CalibrationError",
     "Calibrations",
     "Capacity",
+    "Cause",
     "ClusterArrays",
+    "Correction",
     "Death",
+    "Effect",
     "FailoverPrediction",
     "Floats",
     "Ints",
     "Inventory",
     "InventoryError",
+    "Lesson",
+    "LogDir",
     "MachineRates",
     "ModelResult",
     "Moves",
     "Obstacle",
+    "Outlook",
     "Partition",
+    "Past",
     "Policy",
+    "Prediction",
+    "Range",
     "ReplacementPrediction",
+    "Seconds",
+    "Sight",
+    "Spread",
     "System",
     "Topic",
     "bootstraps_of",
+    "combined",
     "complaint",
+    "corrected",
+    "history_of",
+    "learned",
     "located",
     "moves_between",
+    "outlook_of",
+    "parse_history",
+    "predict",
     "predict_death",
     "predict_failover",
     "predict_replacement",
     "read_cluster",
     "replacement_moves",
     "run_case",
+    "seconds_of",
     "simulate",
     "sums",
     "sweep_cases",
     "total_by_broker",
+    "unavailable_range",
     "unavailable_s",
     "with_new_brokers",
 ]
@@ -109,39 +153,61 @@ if not TYPE_CHECKING:
             "Bools": "arrays",
             "Bootstraps": "bootstraps",
             "Broker": "inventory_parts",
+            "CAUSES": "core",
             "Calibration": "calibration",
             "CalibrationError": "calibration",
             "Calibrations": "calibration",
+            "Cause": "core",
             "ClusterArrays": "arrays",
+            "Correction": "core",
             "Death": "failures",
+            "Effect": "core",
             "FailoverPrediction": "predicting",
             "Floats": "arrays",
             "Ints": "arrays",
             "Inventory": "inventory",
             "InventoryError": "inventory",
+            "Lesson": "core",
+            "LogDir": "inventory_parts",
             "MachineRates": "calibration",
             "ModelResult": "results",
             "Moves": "moves",
             "NO_BROKER": "arrays",
             "Obstacle": "results",
+            "Outlook": "core",
             "Partition": "inventory_parts",
+            "Past": "core",
             "Policy": "inventory_parts",
+            "Prediction": "uncertainty",
             "RESULT_FIELDS": "sweep",
+            "Range": "core",
             "ReplacementPrediction": "predicting",
+            "Seconds": "core",
+            "Sight": "core",
+            "Spread": "calibration",
             "System": "calibration",
             "Topic": "inventory_parts",
             "bootstraps_of": "bootstraps",
+            "combined": "core",
+            "corrected": "core",
+            "history_of": "core",
+            "learned": "core",
             "moves_between": "moves",
+            "outlook_of": "uncertainty",
+            "parse_history": "core",
+            "predict": "uncertainty",
             "predict_death": "predicting",
             "predict_failover": "failures",
             "predict_replacement": "predicting",
             "read_cluster": "predicting",
             "replacement_moves": "moves",
             "run_case": "sweep",
+            "seconds_of": "core",
             "simulate": "engine",
             "sums": "arrays",
             "sweep_cases": "sweep",
             "total_by_broker": "synthetic",
+            "unavailable_range": "failures",
             "unavailable_s": "failures",
             "with_new_brokers": "growth",
         },

@@ -7,8 +7,8 @@ result is `dataclasses.replace(arrays, replicas=...)`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .inventory import Inventory
-from .inventory_parts import BoundedLocal, Broker, Link, Partition, Policy, RemoteLogManager, Tier, Topic
+from .inventory_parts import BoundedLocal, Broker, Link, LogDir, Partition, Policy, RemoteLogManager, Tier, Topic
+from .unsure import Unsure
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 Floats = npt.NDArray[np.float64]
@@ -67,6 +68,9 @@ class ClusterArrays:
     policy: Policy
     bounded_local: BoundedLocal
     warmer_bytes_per_s: float
+    log_dirs: Mapping[int, tuple[LogDir, ...]] = field(default_factory=dict)
+    """The log directories of brokers that have several, by broker id."""
+    unsure: tuple[Unsure, ...] = ()
 
     @property
     def broker_count(self) -> int:
@@ -118,6 +122,7 @@ class ClusterArrays:
             bounded_local=self.bounded_local,
             rlm=self.rlm,
             warmer_bytes_per_s=self.warmer_bytes_per_s,
+            unsure=self.unsure,
             topics=tuple(
                 Topic(
                     name=name,
@@ -142,6 +147,7 @@ class ClusterArrays:
             cores=float(self.cores[number]),
             disk_bytes=float(self.disk_bytes[number]),
             partitions_max=int(most) if np.isfinite(most) else None,
+            log_dirs=self.log_dirs.get(int(self.broker_ids[number]), ()),
         )
 
     def _links(self) -> list[Link]:
@@ -212,6 +218,7 @@ def _cluster_fields(inventory: Inventory) -> dict[str, Any]:
         "policy": inventory.bootstrap_policy,
         "bounded_local": inventory.bounded_local,
         "warmer_bytes_per_s": inventory.warmer_bytes_per_s,
+        "unsure": inventory.unsure,
     }
 
 
@@ -226,6 +233,7 @@ def _broker_fields(inventory: Inventory) -> dict[str, Any]:
         "cores": _floats([each.cores for each in brokers]),
         "disk_bytes": _floats([each.disk_bytes for each in brokers]),
         "partitions_max": _floats([each.partitions_max for each in brokers]),
+        "log_dirs": {each.id: each.log_dirs for each in brokers if each.log_dirs},
     }
 
 

@@ -1,7 +1,8 @@
 """What was measured of machines and systems: the model's fixed seconds, rates and CPU. Kept as one JSON file.
 
 replacement of one broker
-start           process start until the first question of a replica: `start_s` (once for each broker)
+start           process start until the first question of a replica: `start_s` (once for each broker), and for each
+                partition of the cluster `replay_partition_s`, which its metadata take to be read
 setup           `setup_s` of work, `setup_parallel` at a time on a broker, and `setup_round_trips` to the leader
 aux state       when it adopts from the tier: `aux_s` of work as above, `aux_gets` one after the other, `aux_bytes`
 retry           when it adopts from the tier: `retry_s`, in which nothing happens, once and for all replicas together
@@ -15,7 +16,8 @@ ISR expansion   `isr_expansion_s` from caught up until clients see it in the ISR
 
 So n partitions of `bytes` in all, from one leader, with nothing else in the way, are in the ISR after
 
-    start_s + n / setup_parallel * (setup_s + aux_s) + retry_s + ceil(n / setup_parallel) * aux_gets * tier latency
+    start_s + partitions * replay_partition_s
+      + n / setup_parallel * (setup_s + aux_s) + retry_s + ceil(n / setup_parallel) * aux_gets * tier latency
       + bytes / (fetchers * pace(n) * (1 - (produce_weight - 1) * produced / fetch_bytes_per_s) - produced)
       + isr_expansion_s
 
@@ -47,6 +49,7 @@ KAFKA_POLICIES: Final = frozenset({Policy.KAFKA, Policy.KAFKA_LAST_TIERED})
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 BytesPerS = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Factor = Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -58,12 +61,30 @@ class _Measured(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Spread(_Measured):
+    """How far apart times are that the model takes for one, as factors of the time (`core/ranges.py`). Each is what
+    is not exceeded in nine of ten cases: 1 is exact.
+
+    `runs`: a run beside the median of its like; `model`: a prediction beside the median of what it is for; `first`: a
+    run whose leader and follower do this for the first time; `load`: a machine with one process more for each core;
+    `throttle`: what a replication throttle lets through.
+    """
+
+    origin: str = ""
+    runs: Factor = 1.0
+    model: Factor = 1.0
+    first: Factor = 1.0
+    load: Factor = 1.0
+    throttle: Factor = 1.0
+
+
 class Calibration(_Measured):
     """One system; see the module. CPU seconds are for each GB (10^9 bytes)."""
 
     system: System
     origin: str = Field(default="", description="Where and how it was measured.")
     start_s: Seconds
+    replay_partition_s: Seconds = 0.0
     setup_s: Seconds
     setup_parallel: Annotated[int, Field(gt=0)]
     setup_round_trips: Annotated[int, Field(ge=0)]
@@ -90,11 +111,41 @@ class Calibration(_Measured):
         ),
     ] = None
     election_s: Annotated[Seconds, Field(description="From the fence until a new leader takes records.")]
+    spread: Spread = Spread()
+
+    def learned(self, scale: float, model: float | None, origin: str) -> Calibration:
+        """Return it for machines that take `scale` times as long, and predictions that are off by `model` (None: as
+        before).
+        """
+        times = {name: getattr(self, name) * scale for name in _TIMES}
+        spread = self.spread if model is None else self.spread.model_copy(update={"model": model})
+        return self.model_copy(
+            update={
+                **times,
+                "fetch_bytes_per_s": self.fetch_bytes_per_s / scale,
+                "spread": spread,
+                "origin": f"{self.origin}; {origin}" if self.origin else origin,
+            }
+        )
 
     def pace(self, replicas: float, round_trip_s: float = 0.0) -> float:
         """Bytes for each second of one connection that fetches so many replicas, without live produce."""
         size = min(replicas * self.fetch_partition_bytes, self.fetch_response_bytes)
         return size / (self.fetch_s + round_trip_s + size / self.fetch_bytes_per_s)
+
+
+_TIMES: Final = (
+    "start_s",
+    "replay_partition_s",
+    "setup_s",
+    "aux_s",
+    "retry_s",
+    "fetch_s",
+    "isr_expansion_s",
+    "leader_cpu_s_per_gb",
+    "follower_cpu_s_per_gb",
+)
+"""What a slower machine takes longer for."""
 
 
 class MachineRates(_Measured):

@@ -18,8 +18,14 @@ def contradictions(inventory: Cluster) -> list[str]:
     brokers = {broker.id: broker for broker in inventory.brokers}
     found = [f"broker {each} is there twice" for each in _repeated(broker.id for broker in inventory.brokers)]
     found += [f"topic {each} is there twice" for each in _repeated(topic.name for topic in inventory.topics)]
+    found += [
+        f"broker {broker.id}: log directory {path} is there twice"
+        for broker in inventory.brokers
+        for path in _repeated(each.path for each in broker.log_dirs)
+    ]
     found += _limited(line for line in _links(inventory))
     found += _limited(line for topic in inventory.topics for line in _topic(topic, brokers))
+    found += _limited(_unsure_of_nothing(inventory))
     return found or _limited(_over_capacity(inventory))
 
 
@@ -112,6 +118,20 @@ def _ids(brokers: Iterable[int], shown_max: int = 12) -> str:
     ids = sorted(brokers)
     more = f", ... {len(ids)} in all" if len(ids) > shown_max else ""
     return "it has " + ", ".join(map(str, ids[:shown_max])) + more
+
+
+def _unsure_of_nothing(inventory: Cluster) -> Iterator[str]:
+    """Ranges of what the inventory does not have."""
+    brokers = {broker.id for broker in inventory.brokers}
+    links = {(link.from_rack, link.to_rack) for link in inventory.links}
+    partitions = {(topic.name, each.index) for topic in inventory.topics for each in topic.partitions}
+    for each in inventory.unsure:
+        if each.broker is not None and each.broker not in brokers:
+            yield f"unsure {each.key}: there is no broker {each.broker}"
+        elif each.kind == "link" and (each.from_rack, each.to_rack) not in links:
+            yield f"unsure {each.key}: there is no link {each.from_rack} -> {each.to_rack}"
+        elif each.kind == "partition" and (each.topic, each.partition) not in partitions:
+            yield f"unsure {each.key}: there is no partition {each.topic}-{each.partition}"
 
 
 def _over_capacity(inventory: Cluster) -> Iterator[str]:

@@ -14,11 +14,14 @@ import numpy as np
 
 from .arrays import ClusterArrays, Floats, Ints
 from .calibration import Calibration
+from .core import Cause
 from .fair_share import max_min_rates
 from .resources import Resources
 
 CAP_SHARE_MIN: Final = 0.01
 """The share of its pace that a connection keeps, whatever live produce takes."""
+FULL_SLACK: Final = 1e-6
+"""A share that is a rounding error."""
 
 
 class Connections:
@@ -39,7 +42,7 @@ class Connections:
         self.of_replica = of_replica.ravel()
         self.source = (pairs // arrays.broker_count).astype(np.int32)
         self.target = (pairs % arrays.broker_count).astype(np.int32)
-        self.uses, self.weights = resources.uses(arrays, self.source, self.target)
+        self.uses, self.weights, self._causes = resources.uses(arrays, self.source, self.target)
         self._calibration = calibration
         racks, latency_s = arrays.racks, arrays.link_latency_s
         there, back = racks[self.source], racks[self.target]
@@ -48,6 +51,7 @@ class Connections:
         self.fetching = np.zeros(len(pairs), dtype=np.int64)
         self._fetching_produce = np.zeros(len(pairs))
         self._joined_produce = np.zeros(len(pairs))
+        self._most = np.zeros(len(pairs))
 
     def begin(self, replicas: Ints) -> None:
         """These replicas fetch from now on."""
@@ -69,8 +73,20 @@ class Connections:
         live = (weight * self._joined_produce + (weight - 1) * self._fetching_produce)[busy]
         idle_share = np.maximum(1 - live / (limits.fetchers * limits.fetch_bytes_per_s), CAP_SHARE_MIN)
         rates = np.zeros(len(self.fetching))
-        rates[busy] = max_min_rates(self.uses[busy], self.weights, available, self._pace(busy) * idle_share)
+        self._most[busy] = self._pace(busy) * idle_share
+        rates[busy] = max_min_rates(self.uses[busy], self.weights, available, self._most[busy])
         return rates
+
+    def waits_for(self, rates: Floats, use: Floats, available: Floats) -> Ints:
+        """[C], the cause that limits each connection: its own pace, or the fullest resource that it uses.
+        `use` is what all take at these rates.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fill = np.where(available > 0, use / available, 0.0)[self.uses]
+        fullest = fill.argmax(axis=1)
+        is_full = np.take_along_axis(fill, fullest[:, None], axis=1)[:, 0] >= 1 - FULL_SLACK
+        at_its_pace = rates >= self._most * (1 - FULL_SLACK)
+        return np.where(is_full & ~at_its_pace, self._causes[fullest], Cause.FETCHES)
 
     def _pace(self, busy: Ints) -> Floats:
         """What the fetchers of these connections can do without live produce: each one fetch after the other."""

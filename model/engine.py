@@ -25,6 +25,7 @@ from .arrays import NO_BROKER, Bools, ClusterArrays, Floats, Ints, sums
 from .bootstraps import bootstraps_of
 from .calibration import Calibration
 from .connections import Connections
+from .core import Cause
 from .failures import fail_over
 from .fair_share import use_of
 from .inventory_parts import Policy
@@ -123,14 +124,22 @@ class _Run:
         target = self._moves.target[members]
         asks_s = np.full(len(members), self._now_s)
         starts = self._moves.is_replacement[members] & ~self._is_started[target]
-        asks_s[starts] += self._down_s + self._calibration.start_s
+        replay_s = self._calibration.replay_partition_s * self._arrays.partition_count
+        asks_s[starts] += self._down_s + self._calibration.start_s + replay_s
+        causes = self.course.cause_s
+        causes[members, Cause.WAITING] = self._now_s
+        causes[members[starts], Cause.DOWN] = self._down_s
+        causes[members[starts], Cause.START] = self._calibration.start_s
+        causes[members[starts], Cause.REPLAY] = replay_s
         self._is_started[target] = True
         found = bootstraps_of(self._arrays, self._moves.partition[members], asks_s, self._policy)
         self.course.obstacle[members] = found.obstacle
         can_join = found.obstacle == Obstacle.NONE
         members, target, asks_s = members[can_join], target[can_join], asks_s[can_join]
         adopts = found.adopts[can_join]
-        self.course.first_fetch_s[members] = asks_s + self._setup_s(members, adopts)[target]
+        setup_s, tier_s = (each[target] for each in self._setup_s(members, adopts))
+        causes[members, Cause.SETUP], causes[members, Cause.TIER] = setup_s, tier_s
+        self.course.first_fetch_s[members] = asks_s + setup_s + tier_s
         self.course.bulk_bytes[members] = found.leader_bytes[can_join]
         self.course.thin_bytes[members] = found.thin_bytes[can_join]
         self.course.tier_bytes[members] = np.where(adopts, self._calibration.aux_bytes, 0.0)
@@ -141,8 +150,10 @@ class _Run:
         assert np.isfinite(self._remaining[members]).all(), self._remaining[members]
         return members
 
-    def _setup_s(self, members: Ints, adopts: Bools) -> Floats:
-        """Seconds from the first question until all its replicas are set up, for each broker, [B]."""
+    def _setup_s(self, members: Ints, adopts: Bools) -> tuple[Floats, Floats]:
+        """Seconds from the first question until all its replicas are set up, for each broker, [B]: those of the broker
+        and its leaders, and those of the tier.
+        """
         pace, count = self._calibration, self._arrays.broker_count
         target = self._moves.target[members]
         leader = self._arrays.leader[self._moves.partition[members]]
@@ -157,7 +168,7 @@ class _Run:
         asks_s = np.ceil(replicas / pace.setup_parallel) * pace.setup_round_trips * round_trip_s
         gets_s = np.ceil(adopting / pace.setup_parallel) * pace.aux_gets * self._arrays.tier.latency_ms / 1000
         reads_s = adopting * pace.aux_bytes / self._available[self.resources.tier]
-        return np.asarray(work_s + asks_s + gets_s + reads_s + np.where(adopting > 0, pace.retry_s, 0.0))
+        return work_s + asks_s, np.asarray(gets_s + reads_s + np.where(adopting > 0, pace.retry_s, 0.0))
 
     def _advance(self, fetching: Ints, next_ready_s: float, began_s: float) -> Bools | None:
         """Advance to the next event. Return which of `fetching` caught up; None if no event remains."""
@@ -178,6 +189,8 @@ class _Run:
         until_s = min(soon_s, next_ready_s, burst_end_s)
         has_caught_up = ends_s <= until_s
         self._record(rates, use, until_s)
+        waits_for = connections.waits_for(rates, use, self._available)[at]
+        self.course.cause_s[fetching, waits_for] += np.minimum(ends_s, until_s) - self._now_s
         self._remaining[fetching] -= np.minimum(nears * (until_s - self._now_s), self._remaining[fetching])
         self._use_burst(use, until_s - self._now_s)
         self._now_s = until_s
@@ -224,6 +237,8 @@ class _Run:
         fetched_s = ends_s - self.course.first_fetch_s[replicas]
         self.course.catch_up_bytes[replicas] += self._produce[replicas] * fetched_s
         self.course.joined_s[replicas] = ends_s + lag_s + self._calibration.isr_expansion_s
+        self.course.cause_s[replicas, Cause.THROTTLE] += lag_s
+        self.course.cause_s[replicas, Cause.ISR] += self._calibration.isr_expansion_s
         follows = self._moves.target[replicas]
         leader = self._arrays.leader[self._moves.partition[replicas]]
         goes = self._moves.source[replicas]

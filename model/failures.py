@@ -12,13 +12,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 
 from .arrays import NO_BROKER, Bools, ClusterArrays, Floats, Ints
 from .calibration import Calibration
+from .core import Effect, Range, combined
 from .measures import headroom_of
 from .resources import Kind, resources_of
+
+HEARTBEAT_S: Final = 2.0
+"""The default of `broker.heartbeat.interval.ms`."""
+LIKELY: Final = 0.9
+"""The share of that time which is not exceeded in nine of ten cases."""
 
 
 class Death(StrEnum):
@@ -34,6 +41,26 @@ def unavailable_s(death: Death, calibration: Calibration) -> float:
     if death is Death.PROCESS and calibration.refusal_s is not None:
         noticed_s = min(noticed_s, calibration.refusal_s)
     return noticed_s + calibration.election_s
+
+
+def unavailable_range(death: Death, calibration: Calibration) -> Range:
+    """Return that time with its range. A session ends so long after the last heartbeat, which a dead host sent a while
+    before it died; the rest differs from run to run.
+    """
+    median_s, spread = unavailable_s(death, calibration), calibration.spread
+    is_by_session = median_s >= calibration.session_timeout_s
+    own = calibration.election_s if is_by_session else median_s
+    part = own / median_s if median_s > 0 else 0.0
+    last_s = HEARTBEAT_S * LIKELY if is_by_session else 0.0
+    effects = [
+        Effect("the last heartbeat", max(0.0, 1 - last_s / median_s) if median_s > 0 else 1.0),
+        *(
+            Effect(name, 1 - part * (1 - 1 / factor), 1 + part * (factor - 1))
+            for name, factor in (("the spread of runs", spread.runs), ("the error of the model", spread.model))
+        ),
+        Effect("load on the machines", 1.0, 1 + part * (spread.load - 1)),
+    ]
+    return combined(median_s, effects)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

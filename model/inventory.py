@@ -7,6 +7,8 @@
     tier: {latency_ms: 30, bandwidth_bytes_per_s: 100 Gbit/s, ...}
     topics: [{name: orders, tiered: true, partitions: [{index: 0, replicas: [1, 2, 3], leader: 1, ...}]}]
 
+A rate that is not known exactly is a range: "5 Gbit/s to 10 Gbit/s" (unsure.py).
+
 What is wrong is an `InventoryError`, which names every problem at once; what is only unwise is in `warnings`
 (checks.py). The parts are in inventory_parts.py.
 """
@@ -27,6 +29,7 @@ from .checks import contradictions, doubts
 from .complaints import complaint, is_unfilled
 from .inventory_parts import Cluster
 from .units import FILL_IN
+from .unsure import with_middles
 
 
 class InventoryError(OperatorError, ValueError):
@@ -42,8 +45,12 @@ class Inventory(Cluster):
 
     @model_validator(mode="before")
     @classmethod
-    def _broker_defaults(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping) or "broker_defaults" not in value:
+    def _as_written(cls, value: Any) -> Any:
+        return with_middles(cls._with_defaults(value)) if isinstance(value, Mapping) else value
+
+    @classmethod
+    def _with_defaults(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "broker_defaults" not in value:
             return value
         rest = {key: item for key, item in value.items() if key != "broker_defaults"}
         defaults, brokers = value["broker_defaults"], value.get("brokers")

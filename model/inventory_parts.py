@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from .units import Bytes, Capacity, Rate
+from .unsure import Unsure
 
 BYTES_TOLERANCE = 1.0
 """Sizes may differ by rounding."""
@@ -49,8 +50,18 @@ Seconds = Annotated[float, Field(ge=0)]
 Price = Annotated[float, Field(ge=0)]
 
 
+class LogDir(Strict):
+    """One log directory of a broker (JBOD). `disk_bytes` None: not known; `used_bytes` of its replicas now."""
+
+    path: Annotated[str, Field(min_length=1)]
+    disk_bytes: Capacity | None = None
+    used_bytes: Bytes = 0.0
+
+
 class Broker(Strict):
-    """One machine. `partitions_max`: replicas it may hold (a limit of the operator's), None: any number."""
+    """One machine. `partitions_max`: replicas it may hold (a limit of the operator's), None: any number. `log_dirs`:
+    where there are several, so that a plan can name one for each replica that comes.
+    """
 
     id: Annotated[int, Field(ge=0, le=2**31 - 1)]
     rack: str = ""
@@ -61,6 +72,7 @@ class Broker(Strict):
     cores: Annotated[float, Field(gt=0)]
     disk_bytes: Capacity
     partitions_max: Annotated[int, Field(gt=0)] | None = None
+    log_dirs: tuple[LogDir, ...] = ()
 
 
 class Link(Strict):
@@ -73,11 +85,12 @@ class Link(Strict):
 
 
 class Tier(Strict):
-    """The remote store. Prices in one currency: for each read, and for each GB (10^9 bytes) that is read."""
+    """The remote store. Prices in one currency: for each read, each write, and each GB (10^9 bytes) that is read."""
 
     latency_ms: Seconds = 30.0
     bandwidth_bytes_per_s: Capacity = 12.5e9
     price_per_get: Price = 0.0
+    price_per_put: Price = 0.0
     price_per_gb_egress: Price = 0.0
 
 
@@ -144,7 +157,8 @@ class Topic(Strict):
 
 class Cluster(Strict):
     """All parts of a cluster. `throttle_bytes_per_s`: of each broker, in each direction, for replicas that are built.
-    `warmer_bytes_per_s`: what each broker's background warmer may read from the tier for thin replicas.
+    `warmer_bytes_per_s`: what each broker's background warmer may read from the tier for thin replicas. `unsure`: the
+    ends of figures that are not known exactly.
     """
 
     version: Literal[1]
@@ -158,3 +172,4 @@ class Cluster(Strict):
     rlm: RemoteLogManager = RemoteLogManager()
     warmer_bytes_per_s: Capacity = float(20 << 20)
     topics: tuple[Topic, ...] = ()
+    unsure: tuple[Unsure, ...] = ()

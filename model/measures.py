@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import ClusterArrays, Floats, Ints
+from .core import CAUSES
 from .inventory_parts import Policy
 from .moves import Moves
 from .recorder import Recorder
@@ -35,6 +36,7 @@ class Course:
     tier_bytes: Floats
     tier_gets: npt.NDArray[np.int64]
     obstacle: npt.NDArray[np.int8]
+    cause_s: Floats
 
     @classmethod
     def of(cls, count: int) -> Self:
@@ -49,6 +51,7 @@ class Course:
             tier_bytes=np.zeros(count),
             tier_gets=np.zeros(count, dtype=np.int64),
             obstacle=np.full(count, Obstacle.WAVE_BEFORE, dtype=np.int8),
+            cause_s=np.zeros((count, CAUSES)),
         )
 
 
@@ -70,6 +73,7 @@ def result_of(
         tier_bytes=course.tier_bytes,
         tier_gets=course.tier_gets,
         obstacle=course.obstacle,
+        cause_s=course.cause_s,
         resources=_uses(arrays, resources, recorder),
         timeline=_timeline(moves, course, below_s, recorder),
         produce_headroom=headroom_of(resources, peak),

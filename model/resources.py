@@ -18,6 +18,7 @@ import numpy as np
 
 from .arrays import NO_BROKER, ClusterArrays, Floats, Ints, sums
 from .calibration import Calibration
+from .core import Cause
 
 MOVES_SHARE_MIN: Final = 0.05
 BYTES_PER_GB: Final = 1e9
@@ -72,24 +73,26 @@ class Resources:
                 yield "link", f"{source} -> {target}"
         yield "tier", ""
 
-    def uses(self, arrays: ClusterArrays, source: Ints, target: Ints) -> tuple[Ints, Floats]:
-        """What connections from these to those brokers take: (uses [C, W], weights [W]), without what has no limit."""
+    def uses(self, arrays: ClusterArrays, source: Ints, target: Ints) -> tuple[Ints, Floats, Ints]:
+        """What connections from these to those brokers take: (uses [C, W], weights [W], causes [W]), without what has
+        no limit. A connection that takes all that is left of a resource waits for its cause.
+        """
         link = len(Kind) * self.brokers + arrays.racks[source] * self.racks + arrays.racks[target]
         columns = [
-            (Kind.NIC_OUT * self.brokers + source, 1.0),
-            (Kind.DISK_READ * self.brokers + source, 1.0),
-            (Kind.CPU * self.brokers + source, self.leader_cpu),
-            (Kind.THROTTLE_OUT * self.brokers + source, 1.0),
-            (link, 1.0),
-            (Kind.NIC_IN * self.brokers + target, 1.0),
-            (Kind.DISK_WRITE * self.brokers + target, 1.0),
-            (Kind.CPU * self.brokers + target, self.follower_cpu),
-            (Kind.THROTTLE_IN * self.brokers + target, 1.0),
+            (Kind.NIC_OUT * self.brokers + source, 1.0, Cause.LEADER_LINK),
+            (Kind.DISK_READ * self.brokers + source, 1.0, Cause.LEADER_DISK),
+            (Kind.CPU * self.brokers + source, self.leader_cpu, Cause.LEADER_CPU),
+            (Kind.THROTTLE_OUT * self.brokers + source, 1.0, Cause.THROTTLE),
+            (link, 1.0, Cause.RACK_LINK),
+            (Kind.NIC_IN * self.brokers + target, 1.0, Cause.FOLLOWER_LINK),
+            (Kind.DISK_WRITE * self.brokers + target, 1.0, Cause.FOLLOWER_DISK),
+            (Kind.CPU * self.brokers + target, self.follower_cpu, Cause.FOLLOWER_CPU),
+            (Kind.THROTTLE_IN * self.brokers + target, 1.0, Cause.THROTTLE),
         ]
         is_finite = np.isfinite(self.capacity)
         limited = [column for column in columns if column[1] > 0 and is_finite[column[0]].any()] or columns[:1]
-        uses = np.stack([numbers for numbers, _ in limited], axis=1).astype(np.int32)
-        return uses, np.array([weight for _, weight in limited])
+        uses = np.stack([numbers for numbers, _, _ in limited], axis=1).astype(np.int32)
+        return uses, np.array([weight for _, weight, _ in limited]), np.array([cause for _, _, cause in limited])
 
 
 def resources_of(arrays: ClusterArrays, calibration: Calibration) -> Resources:

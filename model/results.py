@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Bools, Floats, Ints
+from .core import Seconds, critical_seconds, seconds_of
 from .inventory_parts import Policy
 from .moves import Moves
 
@@ -96,6 +97,7 @@ class ModelResult:
     tier_bytes: Floats
     tier_gets: npt.NDArray[np.int64]
     obstacle: npt.NDArray[np.int8]
+    cause_s: Floats  # [M, causes]: seconds that each waits for each `Cause`; they add up to joined_s
     resources: tuple[ResourceUse, ...]
     timeline: Timeline
     produce_headroom: (
@@ -118,6 +120,16 @@ class ModelResult:
     def duration_s(self) -> float:
         """Until the last replica is in the ISR; infinite if one never is, 0 if nothing moves."""
         return float(self.joined_s.max(initial=0.0))
+
+    @property
+    def last_seconds(self) -> Seconds:
+        """Where the time of the last replica goes."""
+        return seconds_of(self.cause_s.tolist(), self.joined_s.tolist())
+
+    @property
+    def seconds(self) -> Seconds:
+        """Where the time of the whole goes: of each wave's last replica, without its waiting for a slot."""
+        return critical_seconds(self.cause_s.tolist(), self.joined_s.tolist(), self.moves.wave.tolist())
 
     @property
     def leader_bytes(self) -> float:

@@ -40,13 +40,14 @@ _TIMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values with a name and a look; `xs` where the values are not one a row."""
+    """Values with a name and a look; `xs` where the values are not one a row, `x_band` the range of each of these."""
 
     name: str
     look: Look
     values: Sequence[float]
     xs: Sequence[float] = ()
     is_main: bool = False
+    x_band: tuple[Sequence[float], Sequence[float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Bars:
     """Horizontal bars, a row for each name; several series stand beside each other or are stacked.
 
     The axis is logarithmic if the values span decades and are not stacked. `row_looks` and
-    `labels` are for one series alone; with labels of their own, bars need no ticks.
+    `labels` are for one series alone; with labels of their own, bars need no ticks. `spans` are drawn as a line over
+    each bar of the one series: where its end may be.
     """
 
     rows: Sequence[str]
@@ -65,6 +67,7 @@ class Bars:
     is_stacked: bool = False
     limit: float | None = None
     labels: Sequence[str] = ()
+    spans: Sequence[tuple[float, float]] = ()
 
     @property
     def is_log(self) -> bool:
@@ -87,13 +90,17 @@ class Bars:
             if self.is_stacked:
                 base = ends
                 continue
+            for row, (low, high) in enumerate(self.spans):
+                axes.hlines(row + shift, max(left, low), max(left, high), color=GRID, linewidth=2.5, zorder=4)
             for row, value in enumerate(one.values):
                 text = self.labels[row] if self.labels else self.label(value)
-                axes.annotate(text, (max(left, value), row + shift), (4, 0), textcoords="offset points", va="center")
+                end = max(left, value, self.spans[row][1] if self.spans else left)
+                axes.annotate(text, (end, row + shift), (4, 0), textcoords="offset points", va="center")
         axes.set_yticks(range(len(self.rows)), [shortened(row, 16 if to.is_narrow else 32) for row in self.rows])
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(self.rows) - 0.4, -0.6)
         values = base if self.is_stacked else [value for one in self.series for value in one.values]
+        values = [*values, *(high for _, high in self.spans)]
         self._scale(to, left, max(values, default=0.0))
         if self.limit is not None:
             axes.axvline(self.limit, color=GRID, linestyle=":", linewidth=1.5)
@@ -146,6 +153,9 @@ class Lines:
             axes.axvspan(*self.band, color=GRID, alpha=0.25, linewidth=0)
         for one in self.series:
             xs, ys = thinned(one.xs), thinned(one.values)
+            if one.x_band is not None:
+                low, high = map(thinned, one.x_band)
+                axes.fill_betweenx(ys, low, high, color=one.look.color, alpha=0.18, linewidth=0, zorder=1)
             axes.plot(
                 xs,
                 ys,

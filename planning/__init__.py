@@ -12,6 +12,7 @@ sharing        divides what givers give as one choice among all their replicas.
 choice         chooses the replicas that balance disks for the least copying.
 handing        hands replicas from brokers that give to brokers that take.
 disks          evens out the disks that are left.
+refining       takes back and exchanges moves, for fewer bytes.
 leaders        evens out preferred leaders without moving bytes.
 bounds         computes how few moves and bytes any plan needs.
 headroom       computes the capacity that producers and consumers leave to moves.
@@ -51,7 +52,9 @@ from .execution import (
     SetConfigs,
     TakeBack,
     Wait,
+    expected_end,
     next_step,
+    unforeseen,
     what_is_left,
 )
 from .goals import Goal, PlanError, PlanOptions
@@ -116,6 +119,7 @@ __all__ = [
     "config_keys",
     "directories_of",
     "entries_of",
+    "expected_end",
     "is_complete",
     "line_of",
     "next_step",
@@ -129,6 +133,7 @@ __all__ = [
     "signs_of_others",
     "standing",
     "to_stop",
+    "unforeseen",
     "what_is_left",
 ]
 

@@ -9,7 +9,9 @@ plan left it. Then, whatever the plan:
             brokers below their bands receive together what they lack
     bytes   the same, each time with the cheapest replicas there are that are enough in number and in bytes on disk: the
             dual of that choice as a linear program, which is a bound at any price of a byte on disk. Of plans that move
-            no more replicas than this one: many small cheap ones may do for a few large ones
+            no more replicas than this one: many small cheap ones may do for a few large ones. Where a broker above its
+            band has too few cheap replicas for its surplus, its bytes have a price of their own on top: what it has
+            to give can come from no other broker
 
 Where every partition has one replica in each rack, none can leave its own, and each rack needs that much for itself.
 Apart from this racks are left out, and room, and whether one set of replicas can serve both numbers and bytes: it is a
@@ -147,20 +149,36 @@ class _Before:
         lacking_bytes = float(self._need(self._disk, placement.disk, disks)[group].sum())
         lacking_bytes -= float(placement.weight[self.held_by(group & ~placement.stays)].sum())
         staying = self.held_by(group & placement.stays)
-        taken_bytes = least_cost(
-            placement.cost[staying], placement.weight[staying], fewest, max(0.0, lacking_bytes), most
-        )
+        cost, weight = placement.cost[staying], placement.weight[staying]
+        lacking_bytes = max(0.0, lacking_bytes)
+        price = best_price(cost, weight, fewest, lacking_bytes, most)
+        taken_bytes = _dual(cost, weight, fewest, most, lacking_bytes, price)
+        toll = _toll(cost - price * weight, fewest, most)
+        surplus = np.where(group, self._surplus(self._disk, placement.disk, disks), 0.0)
+        for broker in np.flatnonzero(surplus).tolist():
+            own = self._of(broker)
+            taken_bytes += own_price_gain(
+                placement.cost[own], placement.weight[own], float(surplus[broker]), price, toll
+            )
         return _Least(max(given.moves, fewest), max(given.bytes, taken_bytes))
+
+    def _of(self, broker: int) -> Indexes:
+        """The partitions of its replicas."""
+        end = int(self._held_ends[broker])
+        found: Indexes = self._by_broker[end - int(self._counts[broker]) : end]
+        return found
+
+    @cached_property
+    def _held_ends(self) -> Indexes:
+        return np.cumsum(self._counts).astype(np.int64)
 
     def _given(self, group: Bools, numbers: Band, disks: Band) -> _Least:
         placement, given = self._placement, _Least()
         counts = self._surplus(self._counts, self._counts_after, numbers)
         sizes = self._surplus(self._disk, placement.disk, disks)
         is_above = group & ((counts > 0) | (sizes > 0))
-        by_broker = self._by_broker if is_above.any() else self.partitions
-        ends = np.cumsum(self._counts).astype(np.int64)
         for broker in np.flatnonzero(is_above).tolist():
-            mine = by_broker[ends[broker] - int(self._counts[broker]) : ends[broker]]
+            mine = self._of(broker)
             cost, weight = placement.cost[mine], placement.weight[mine]
             count = max(_fewest(weight, float(sizes[broker]), int(counts[broker])), int(counts[broker]))
             given.add(_Least(count, least_cost(cost, weight, count, float(sizes[broker]))))
@@ -180,8 +198,13 @@ def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float, most
     least `size_bytes` together.
     """
     most = len(cost) if most is None else most
+    return _dual(cost, weight, count, most, size_bytes, best_price(cost, weight, count, size_bytes, most))
+
+
+def best_price(cost: Floats, weight: Floats, count: int, size_bytes: float, most: int) -> float:
+    """Return about the price of a byte on disk at which that bound is highest."""
     if size_bytes <= 0:
-        return _dual(cost, weight, count, most, 0.0, 0.0)
+        return 0.0
     step = max(1, len(cost) // SAMPLE_MAX)
     few_cost, few_weight = cost[::step], weight[::step]
     part = len(few_cost) / len(cost)
@@ -194,7 +217,34 @@ def least_cost(cost: Floats, weight: Floats, count: int, size_bytes: float, most
             low = one
         else:
             high = other
-    return _dual(cost, weight, count, most, size_bytes, (low + high) / 2)
+    return (low + high) / 2
+
+
+def _toll(values: Floats, count: int, most: int) -> float:
+    """Return what a move costs beside its bytes, so that at these values `count` to `most` are worth it: below zero
+    where more have to move than would be, above it where fewer may.
+    """
+    worth = int((values < 0).sum())
+    bound = count if worth < count else most if worth > most else 0
+    if not bound or not len(values):
+        return 0.0
+    return -float(np.partition(values, min(bound, len(values)) - 1)[min(bound, len(values)) - 1])
+
+
+def own_price_gain(cost: Floats, weight: Floats, surplus: float, price: float, toll: float) -> float:
+    """Return by how much the bound rises when the bytes of a broker, which has to give `surplus`, have the best price
+    of their own on top of the general one.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chosen_at = np.where(weight > 0, (cost + toll) / weight - price, np.inf)
+    order = np.argsort(chosen_at, kind="stable")
+    given = np.cumsum(weight[order])
+    last = min(int(np.searchsorted(given, surplus)), len(order) - 1)
+    own = float(chosen_at[order[last]]) if len(order) else 0.0
+    if not 0 < own < np.inf:
+        return 0.0
+    values = cost + toll - price * weight
+    return max(0.0, own * surplus + float(np.minimum(0.0, values - own * weight).sum() - np.minimum(0.0, values).sum()))
 
 
 def _dual(cost: Floats, weight: Floats, count: int, most: int, size_bytes: float, price: float) -> float:

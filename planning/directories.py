@@ -11,15 +11,33 @@
 
 Where a replica is, is read off the cluster each time. The directories from before the plan are remembered in its
 entries, for the way back.
+
+A plan names directories for replicas that come to a broker with several (`named_evenly`): the largest replica first, to
+the directory with the least of its size in use that has room for it. What leaves a broker is not taken into account: no
+request says in which directory a replica will have been by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from .cluster_state import ClusterState, Standing, standing
 from .journal import Entry, Key
+
+
+class LogDir(Protocol):
+    """`model.LogDir`: a log directory as an inventory has it."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def disk_bytes(self) -> float | None: ...
+
+    @property
+    def used_bytes(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +59,42 @@ class Directories:
     @property
     def is_done(self) -> bool:
         return not self.to_ask and not self.late
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A replica that comes to a broker, and what it will hold there."""
+
+    key: Key
+    broker: int
+    size_bytes: float
+
+
+def named_evenly(log_dirs: Mapping[int, Sequence[LogDir]], arrivals: Iterable[Arrival]) -> dict[tuple[Key, int], str]:
+    """Return the path for each replica that comes to a broker with several log directories."""
+    used = {(broker, each.path): each.used_bytes for broker, found in log_dirs.items() for each in found}
+    named = {}
+    for arrival in sorted(arrivals, key=lambda each: (-each.size_bytes, each.key, each.broker)):
+        choices = log_dirs.get(arrival.broker, ())
+        if len(choices) < 2:
+            continue
+        filled = {each.path: used[arrival.broker, each.path] + arrival.size_bytes for each in choices}
+        path = _emptiest(choices, filled)
+        used[arrival.broker, path] = filled[path]
+        named[arrival.key, arrival.broker] = path
+    return named
+
+
+def _emptiest(choices: Sequence[LogDir], filled: Mapping[str, float]) -> str:
+    """Return the path of the one that is the least full afterwards; one without room only if none has."""
+    sizes = [each.disk_bytes for each in choices if each.disk_bytes is not None]
+    usual = max(sizes, default=1.0)  # of unknown size: like the others, so that bytes decide
+
+    def order(each: LogDir) -> tuple[bool, float, str]:
+        is_full = each.disk_bytes is not None and filled[each.path] > each.disk_bytes
+        return is_full, filled[each.path] / (each.disk_bytes or usual), each.path
+
+    return min(choices, key=order).path
 
 
 def arriving(entries: Iterable[Entry], state: ClusterState, *, back: bool = False) -> tuple[DirectoryMove, ...]:

@@ -27,6 +27,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from .. import byte_text
+from ..model import Correction, Sight
 from .cluster_state import ClusterState, PartitionState, Standing, describe_foreign, standing
 from .directories import DirectoryMove, arriving, is_complete, left_to_do, to_stop
 from .journal import ConfigValue, Entry, Event, Journal, Key, Mode, Outcome, entries_by_wave
@@ -134,6 +136,38 @@ def what_is_left(journal: Journal, state: ClusterState, now_ms: int) -> tuple[st
         return (last.why,)
     assert isinstance(last, Finish), last
     return (*last.problems, *last.notes)
+
+
+def expected_end(
+    journal: Journal, state: ClusterState, share: float, now_ms: int, seen: Collection[str] = ()
+) -> Correction | None:
+    """Return when a plan that moves forward ends, as its outlook and what is done of it say; None where nothing was
+    predicted. `seen` is what happened earlier that the outlook does not know of.
+    """
+    outlook = journal.header.outlook
+    if outlook is None or journal.mode is not Mode.FORWARD:
+        return None
+    events = dict.fromkeys((*journal.changed, *seen, *unforeseen(journal, state)))
+    return outlook.corrected(Sight(journal.running_s(now_ms), share), tuple(events))
+
+
+def unforeseen(journal: Journal, state: ClusterState) -> list[str]:
+    """Return what an outlook does not know of: brokers of the plan that are not alive, another throttle."""
+    outlook = journal.header.outlook
+    brokers = {
+        broker
+        for entry in journal.header.entries
+        if entry.key not in journal.skipped
+        for broker in (*entry.before, *entry.target)
+    }
+    found = [f"broker {broker} is not alive" for broker in sorted(brokers - state.live)]
+    if outlook is not None and outlook.throttle_bytes_per_s != journal.throttle_bytes_per_s:
+        rates = [
+            "no throttle" if rate is None else f"a throttle of {byte_text.rate(rate)}"
+            for rate in (outlook.throttle_bytes_per_s, journal.throttle_bytes_per_s)
+        ]
+        found.append(f"it was predicted for {rates[0]}, and there is {rates[1]}")
+    return found
 
 
 class _Step:

@@ -7,20 +7,27 @@ Round by round, as long as replicas are left:
     3. a round that places nothing lets replicas that share a rack now share one again, the next such round all of
        them; a round that then places nothing is an error with a name
 
-Replicas that only should leave a rack which they share go where a rack is free, or stay (`place_apart`).
+Replicas that only should leave a rack which they share go where a rack is free (`place_apart`). Where all of that is
+full, a replica there makes room: the one with the fewest bytes to copy that may go to the other's place, or elsewhere.
+If there is none, it stays.
 
 Two replicas of one partition are never placed in the same round: the second must see where the first went.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
 from ..model import Floats
 from .goals import PlanError
-from .placement import Candidates, Indexes, Placement, RackRule, first_of_each, spread, water_fill
+from .placement import Candidates, Indexes, Placement, RackRule, any_slot, first_of_each, spread, water_fill
+
+FULL_BROKERS_TRIED_MAX: Final = 8
+GUESTS_TRIED_MAX: Final = 64
+"""Replicas of a full broker that are tried, one after the other, to make room for another one."""
 
 
 def hand_over(placement: Placement, successors: Mapping[int, int], racks: RackRule) -> None:
@@ -42,8 +49,49 @@ def place(placement: Placement, partitions: Indexes, slots: Indexes) -> None:
 
 def place_apart(placement: Placement, partitions: Indexes, slots: Indexes) -> Indexes:
     """Move these replicas into racks of their own; the partitions of those that stay, for lack of room there."""
-    left, _ = _place_all(placement, partitions, slots, RackRule.FREE)
-    return left
+    left, their_slots = _place_all(placement, partitions, slots, RackRule.FREE)
+    stay = [not _make_room(placement, *each) for each in zip(left.tolist(), their_slots.tolist(), strict=True)]
+    return left[np.array(stay, dtype=np.bool_)]
+
+
+def _make_room(placement: Placement, partition: int, slot: int) -> bool:
+    """Move a replica to a full broker of a free rack, and another one away from there; whether there is such a pair."""
+    home, weight = int(placement.replicas[partition, slot]), float(placement.weight[partition])
+    for full in _full_brokers(placement, partition, slot):
+        lacking = weight - placement.room(full)[1]
+        guests, their_slots = placement.of_broker(full)
+        may = ~any_slot(placement.is_moved[guests]) & (placement.weight[guests] >= lacking) & (guests != partition)
+        found = np.flatnonzero(may)
+        for at in found[np.argsort(placement.cost[guests[found]], kind="stable")][:GUESTS_TRIED_MAX].tolist():
+            guest, its_slot = int(guests[at]), int(their_slots[at])
+            for other in _other_homes(placement, guest, its_slot, home, weight):
+                placement.put(guest, its_slot, other)
+                placement.put(partition, slot, full)
+                return True
+    return False
+
+
+def _full_brokers(placement: Placement, partition: int, slot: int) -> list[int]:
+    """Brokers that would take the replica if they had room: those with the most of it first."""
+    large_enough = placement.is_open & (placement.arrays.disk_bytes >= placement.weight[partition])
+    rack = placement.racks[placement.replicas[partition, slot]]
+    brokers = [
+        broker
+        for broker in np.flatnonzero(large_enough & (placement.racks != rack)).tolist()
+        if placement.may_hold(partition, slot, broker)
+    ]
+    return sorted(brokers, key=lambda each: -placement.room(each)[1])[:FULL_BROKERS_TRIED_MAX]
+
+
+def _other_homes(placement: Placement, guest: int, slot: int, home: int, freed: float) -> Iterator[int]:
+    """Brokers that can take the guest; first the one that `freed` bytes are about to leave."""
+    size = float(placement.weight[guest])
+    if placement.may_hold(guest, slot, home) and size <= placement.room(home)[1] + freed:
+        yield home
+    for broker in np.argsort(_levels(placement), kind="stable").tolist():
+        replicas, room = placement.room(broker)
+        if broker != home and replicas >= 1 and size <= room and placement.may_hold(guest, slot, broker):
+            yield broker
 
 
 def _place_all(placement: Placement, partitions: Indexes, slots: Indexes, racks: RackRule) -> tuple[Indexes, Indexes]:

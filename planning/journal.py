@@ -16,7 +16,8 @@ it. A last line that a crash tore is left out.
     pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on,
                   `old_configs` what there was before a plan without a throttle gets one, `warm_wait_s` how long new
                   leaders may take from now on.
-                  `resume` continues a cancel or a rollback that has not ended, else forward
+                  `resume` continues what was asked for last; of a plan that has ended nothing is left to do, so that it
+                  ends as it did before
     ended         the process has ended with this outcome; `left` are brokers that were not alive, so that their configs
                   could not be put back
 """
@@ -30,7 +31,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..model import located
+from ..model import Outlook, located
 from ..protocol import OperatorError
 from .plan_file import Roll
 
@@ -102,7 +103,7 @@ class ConfigValue(_Value):
 
 class Header(_Value):
     """`warm_wait_s`: how long new leaders may take to hold enough; `throttle_bytes_per_s` None: none is set;
-    `shares_brokers`: what others do on the plan's brokers is not looked at.
+    `shares_brokers`: what others do on the plan's brokers is not looked at. `outlook`: how long it takes, as predicted.
     """
 
     version: Literal[1] = 1
@@ -116,6 +117,7 @@ class Header(_Value):
     warm_wait_s: float
     old_configs: tuple[ConfigValue, ...]
     shares_brokers: bool = False
+    outlook: Outlook | None = None
 
 
 class Event(_Value):
@@ -151,7 +153,8 @@ ENDED: Final = frozenset({Outcome.DONE, Outcome.CANCELLED, Outcome.ROLLED_BACK})
 @dataclass(frozen=True, slots=True)
 class Journal:
     """The header with all events so far. `throttled_wave` is what this process has set the throttle for, `aim` what
-    `resume` continues with, `bent` why the order of replicas cannot be put right, `left` as in `ended`.
+    `resume` continues with, `bent` why the order of replicas cannot be put right, `left` as in `ended`; `changed` what
+    was asked for that its outlook does not know of.
     """
 
     header: Header
@@ -169,6 +172,10 @@ class Journal:
     skipped: frozenset[Key] = frozenset()
     outcome: Outcome | None = None
     left: tuple[int, ...] = ()
+    began_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    idle_ms: int = 0
+    changed: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, header: Header) -> Self:
@@ -178,7 +185,7 @@ class Journal:
         """The journal with one event more."""
         match event.event:
             case "started":
-                return replace(self, throttled_wave=None, outcome=None, is_restored=not self.header.old_configs)
+                return self._started(event)
             case "throttled":
                 return replace(self, throttled_wave=event.wave, is_restored=False)
             case "rolled":
@@ -191,14 +198,32 @@ class Journal:
             case "leading":
                 return replace(self, leading_at_ms=event.at_ms)
             case "ended":
-                return replace(self, outcome=event.outcome, left=event.left)
+                return replace(self, outcome=event.outcome, left=event.left, ended_at_ms=event.at_ms)
             case "pause":
                 return self._asked(Mode.PAUSING, self.aim, event)
             case "resume":
-                aim = Mode.FORWARD if self.outcome in ENDED else self.aim
-                return self._asked(aim, aim, event)
+                return self._asked(self.aim, self.aim, event)
             case asked:
                 return self._asked(_AIMS[asked], _AIMS[asked], event)
+
+    def running_s(self, now_ms: int) -> float:
+        """Seconds since the first process began, without those between the end of one and the next."""
+        if self.began_at_ms is None:
+            return 0.0
+        until_ms = now_ms if self.ended_at_ms is None else self.ended_at_ms
+        return max(0, until_ms - self.began_at_ms - self.idle_ms) / 1000
+
+    def _started(self, event: Event) -> Journal:
+        idle_ms = 0 if self.ended_at_ms is None else max(0, event.at_ms - self.ended_at_ms)
+        return replace(
+            self,
+            throttled_wave=None,
+            outcome=None,
+            is_restored=not self.header.old_configs,
+            began_at_ms=event.at_ms if self.began_at_ms is None else self.began_at_ms,
+            ended_at_ms=None,
+            idle_ms=self.idle_ms + idle_ms,
+        )
 
     def _refused(self, event: Event) -> Journal:
         if event.wave is None:
@@ -222,7 +247,17 @@ class Journal:
             throttled_wave=None,
             skipped=self.skipped | frozenset(event.skipped),
             throttle_bytes_per_s=event.throttle_bytes_per_s or self.throttle_bytes_per_s,
+            changed=self.changed + self._changes(event),
         )
+
+    def _changes(self, event: Event) -> tuple[str, ...]:
+        """What an operator asked for that no prediction knew of."""
+        found = []
+        if event.throttle_bytes_per_s not in (None, self.throttle_bytes_per_s):
+            found.append("the throttle was changed while it ran")
+        if event.event in _AIMS:
+            found.append(f"an operator asked to {event.event.replace('_', ' ')}")
+        return tuple(each for each in found if each not in self.changed)
 
 
 def parse_journal(data: bytes, source: str) -> Journal:

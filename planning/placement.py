@@ -81,6 +81,27 @@ class Placement:
         self.counts[broker] += len(partitions)
         self.disk[broker] += weights.sum()
 
+    def put(self, partition: int, slot: int, broker: int) -> None:
+        """This one replica is the broker's from now on; where it was before the plan, it has not moved."""
+        source, weight = int(self.replicas[partition, slot]), float(self.weight[partition])
+        self.replicas[partition, slot] = broker
+        self.is_moved[partition, slot] = broker != self.before[partition, slot]
+        self.counts[source] -= 1
+        self.disk[source] -= weight
+        self.counts[broker] += 1
+        self.disk[broker] += weight
+
+    def may_hold(self, partition: int, slot: int, broker: int) -> bool:
+        """Whether the broker may take this replica as it is now: in a rack that its partition's others leave free, or
+        in the one where it is.
+        """
+        others = [int(each) for number, each in enumerate(self.replicas[partition].tolist()) if number != slot]
+        rack = self.racks[broker]
+        if broker in others or not self.is_open[broker]:
+            return False
+        is_free = all(self.racks[each] != rack for each in others if each != NO_BROKER)
+        return is_free or bool(self.racks[self.replicas[partition, slot]] == rack)
+
     def of_broker(self, broker: int) -> tuple[Indexes, Indexes]:
         """Partitions and slots that it holds now."""
         partitions, slots = np.nonzero(self.replicas == broker)

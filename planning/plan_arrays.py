@@ -6,14 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..model import NO_BROKER, ClusterArrays, Ints
+from ..model import NO_BROKER, ClusterArrays, Ints, Outlook
+from .directories import Arrival, named_evenly
 from .goals import PlanError
+from .journal import Key
 from .plan_file import PROBLEMS_MAX, PlanDetails, PlanFile, PlannedPartition, Roll
 from .planner import ReplicaPlan
+from .preflight import ANY_DIRECTORY
 
 
-def plan_file_of(arrays: ClusterArrays, plan: ReplicaPlan) -> PlanFile:
-    """The plan, for partitions in the order of their names; it must not be empty."""
+def plan_file_of(arrays: ClusterArrays, plan: ReplicaPlan, outlook: Outlook | None = None) -> PlanFile:
+    """The plan, for partitions in the order of their names; it must not be empty. `outlook`: how long it takes."""
     assert len(plan.changed), "an empty plan has no file"
     order = np.lexsort((arrays.index[plan.changed], arrays.topic[plan.changed]))
     changed, first, wave_of = plan.changed[order], plan.first[order], plan.wave_of[order]
@@ -36,8 +39,31 @@ def plan_file_of(arrays: ClusterArrays, plan: ReplicaPlan) -> PlanFile:
             wait_max_s=step.wait_s,
             saved_bytes=int(step.saved_bytes),
         ),
+        outlook=outlook,
     )
-    return PlanFile.model_construct(version=1, partitions=_entries(arrays, changed, first), tierfetch=details)
+    partitions = _with_directories(arrays, plan, _entries(arrays, changed, first))
+    return PlanFile.model_construct(version=1, partitions=partitions, tierfetch=details)
+
+
+def _with_directories(
+    arrays: ClusterArrays, plan: ReplicaPlan, partitions: tuple[PlannedPartition, ...]
+) -> tuple[PlannedPartition, ...]:
+    """Name the log directories of replicas that come to a broker with several."""
+    if not arrays.log_dirs:
+        return partitions
+    moves = plan.moves
+    names, ids = arrays.topic_names, arrays.broker_ids
+    arrivals = [
+        Arrival((names[arrays.topic[each]], int(arrays.index[each])), int(ids[target]), float(arrays.local_bytes[each]))
+        for each, target in zip(moves.partition.tolist(), moves.target.tolist(), strict=True)
+    ]
+    named = named_evenly(arrays.log_dirs, arrivals)
+    return tuple(each.model_copy(update={"log_dirs": _log_dirs(each, named)}) for each in partitions)
+
+
+def _log_dirs(planned: PlannedPartition, named: Mapping[tuple[Key, int], str]) -> tuple[str, ...] | None:
+    found = tuple(named.get((planned.key, broker), ANY_DIRECTORY) for broker in planned.replicas)
+    return found if set(found) != {ANY_DIRECTORY} else None
 
 
 def _entries(arrays: ClusterArrays, partitions: Ints, replicas: Ints) -> tuple[PlannedPartition, ...]:

@@ -5,7 +5,8 @@
      "tierfetch": {"waves": [[0, 5], [1]], "size_bytes": [...], "leaders": [...], "throttle_bytes_per_s": ...}}
 
 Numbers in `waves` and places in `size_bytes` are those of `partitions`. `leaders` has partitions once more whose order
-changes after all waves. A file without `tierfetch` is a plan too: one wave, unless it is divided again.
+changes after all waves. `outlook` is how long the moves take, as predicted when the plan was made. A file without
+`tierfetch` is a plan too: one wave, unless it is divided again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..model import located
+from ..model import Outlook, located
 from ..protocol import OperatorError
 
 PROBLEMS_MAX = 20
@@ -67,6 +68,7 @@ class PlanDetails(BaseModel):
     leaders: tuple[PlannedPartition, ...] = ()
     throttle_bytes_per_s: Annotated[int, Field(gt=0)] | None = None
     roll: Roll | None = None
+    outlook: Outlook | None = None
 
 
 class PlanFile(BaseModel):

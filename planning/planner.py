@@ -1,7 +1,8 @@
 """From a cluster and a goal to a plan, arrays to arrays.
 
     1. replicas that cannot stay get new places       forced.py       one move each
-    2. numbers, then disks, are brought into bands    balancing.py, disks.py
+    2. numbers, then disks, are brought into bands    balancing.py, disks.py; what is not needed for that is taken back,
+                                                      what is dear exchanged: refining.py
     3. preferred leaders are made even                leaders.py      no bytes
     4. the partitions that change are put in waves    waves.py        those with the fewest in sync first, then the
                                                                       cheapest, so that most are done early
@@ -39,6 +40,7 @@ from .goals import Goal, PlanOptions
 from .headroom import safe_throttle
 from .leaders import even_leaders, leader_counts, thin_last
 from .placement import Indexes, Placement, RackRule, any_slot
+from .refining import refine
 from .tier_first import TierStep, bytes_after_tiering, tier_step
 from .waves import CATCH_UP, WHOLE, assign_waves
 
@@ -114,7 +116,13 @@ def plan_replicas(arrays: ClusterArrays, goal: Goal, options: PlanOptions | None
         move_bytes=cost[moves.partition],
         bound=bound(placement, repaired, numbers, disks, moves.partition.astype(np.int64)),
         throttle_bytes_per_s=throttle,
-        tier_step=tier_step(arrays, moves.partition, (begin.leader_bytes - cost)[moves.partition], options.roll_s),
+        tier_step=tier_step(
+            arrays,
+            moves.partition,
+            (begin.leader_bytes - cost)[moves.partition],
+            options.roll_s,
+            float(cost[moves.partition].sum()) / throttle / max(1, len(np.unique(moves.target))),
+        ),
         before=before,
         after=Evenness(placement.counts, placement.disk, leader_counts(replicas, arrays.broker_count)),
         warnings=_warnings(
@@ -157,10 +165,12 @@ def _repairs_needed(placement: Placement) -> Indexes:
 def _balance(placement: Placement, goal: Goal, options: PlanOptions) -> tuple[Band | None, Band | None]:
     if not goal.balances:
         return None, None
+    is_fixed = placement.is_moved.copy()
     numbers = replica_band(placement, options.replica_tolerance)
     disks = disk_band(placement, options.disk_tolerance)
     even_numbers(placement, goal, numbers, disks)
     even_disks(placement, goal, disks, numbers)
+    refine(placement, is_fixed, numbers, disks)
     return numbers, disks
 
 

@@ -1,12 +1,14 @@
 """Check whether the model of replacement is right: predict scenarios, then run them on tierfetch and Apache Kafka.
 
 scenario     says what is run. Calibration scenarios and test scenarios are never the same.
+draw         draws test scenarios from a seed.
 session      runs all scenarios in turn.
 lab          starts a cluster of two brokers for each system, with a tier that can be slow.
 replacement  loads a cluster, kills, wipes and replaces a broker, and times it from outside.
 timing       holds the durations of one run.
 forecast     predicts the same run from an inventory of the live cluster.
 fit          fits the model's constants to the calibration scenarios.
+spread       reads off the calibration scenarios how far apart runs are.
 judge        compares the prediction with the measurement: error, spread, verdict.
 record       writes the JSON document after every run.
 report       prints the tables and writes docs/model-proof.md.

@@ -14,6 +14,7 @@ from tierfetch.cli.options import table_console
 from tierfetch.model import Calibrations, System
 
 from ..lab.jars import KafkaUnavailableError, kafka_jars
+from .draw import drawn
 from .judge import RUNS_MIN
 from .record import Record
 from .report import markdown, print_tables
@@ -21,6 +22,7 @@ from .scenario import TESTS, Scenario
 from .session import Session
 
 CALIBRATION_RUNS = 3
+DRAWN = 30
 PROBE_BYTES = 128_000_000
 RESULT = Path("bench-results/model.json")
 
@@ -32,6 +34,12 @@ RESULT = Path("bench-results/model.json")
     "--calibration-runs", type=click.IntRange(min=1), default=CALIBRATION_RUNS, show_default=True, help="Of each."
 )
 @click.option("--scenarios", "wanted", multiple=True, metavar="TEXT", help="Only test scenarios whose name has this.")
+@click.option(
+    "--random", "seed", type=int, metavar="SEED", help="Draw the test scenarios from this seed, not those of the list."
+)
+@click.option(
+    "--count", type=click.IntRange(min=1, max=1000), default=DRAWN, show_default=True, help="So many of them."
+)
 @click.option("--json", "path", type=click.Path(path_type=Path), default=RESULT, show_default=True)
 @click.option("--resume", is_flag=True, help="Continue from what the file has, instead of beginning again.")
 @click.option(
@@ -46,6 +54,8 @@ def main(
     runs: int,
     calibration_runs: int,
     wanted: tuple[str, ...],
+    seed: int | None,
+    count: int,
     path: Path,
     resume: bool,
     calibration: Path | None,
@@ -57,6 +67,7 @@ def main(
     \b
       python -m bench model                                      everything, about 25 minutes
       python -m bench model --against nothing --scenarios tier   some of ours
+      python -m bench model --random 7 --count 30                scenarios that are drawn, not chosen
       python -m bench model --resume                             continue after an interruption
       python -m bench model --docs docs/model-proof.md           the document, from the last session's file
 
@@ -68,8 +79,14 @@ def main(
         docs.write_text(markdown(_read(path)))
         console.print(f"written: {docs}")
         return
-    scenarios = _chosen(wanted)
+    if seed is not None and wanted:
+        raise click.UsageError("--scenarios chooses, --random draws: give one")
     record = _read(path) if resume and path.exists() else Record(path, " ".join(["python -m bench", *sys.argv[1:]]))
+    if record.tests and record.seed != seed:
+        raise click.UsageError(
+            f"{path} has a session of {_seed_text(record.seed)}: give another --json, or the same seed"
+        )
+    record.seed = seed
     record.forget_unfinished(calibration_runs, runs)
     if calibration is not None:
         record.calibrations = Calibrations.read(calibration)
@@ -79,11 +96,15 @@ def main(
         session = Session(system, record, machine, console)
         if calibration is None:
             session.calibrate(calibration_runs)
-        session.test(scenarios, runs)
+        session.test(_chosen(wanted) if seed is None else drawn(seed, count), runs)
     print_tables(record, console, runs)
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)
     console.print(f"Figures: {path}")
+
+
+def _seed_text(seed: int | None) -> str:
+    return "chosen scenarios" if seed is None else f"seed {seed}"
 
 
 def _read(path: Path) -> Record:

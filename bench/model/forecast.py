@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tierfetch.cli.cluster_session import Admin
@@ -12,7 +13,16 @@ from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.model.capture import observe
 from tierfetch.cli.model.estimate import capture
 from tierfetch.cli.model.observe import Observer
-from tierfetch.model import Calibrations, ClusterArrays, Inventory, MachineRates, Obstacle, replacement_moves, simulate
+from tierfetch.model import (
+    Calibrations,
+    ClusterArrays,
+    Inventory,
+    MachineRates,
+    Obstacle,
+    predict,
+    replacement_moves,
+    seconds_of,
+)
 
 from .lab import FOLLOWER, Lab
 from .scenario import Scenario
@@ -26,11 +36,17 @@ DISK_BYTES: Final = 10**12
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """`start_to_isr_s` infinite where the model says that the broker never joins, and `obstacle` why."""
+    """`start_to_isr_s` infinite where the model says that the broker never joins, and `obstacle` why. In 80 % of the
+    cases it is between `low_s` and `high_s`, which `widest` makes wide. `seconds` of the last partition by cause.
+    """
 
     start_to_isr_s: float
     copied_bytes: float
     obstacle: str = ""
+    low_s: float = 0.0
+    high_s: float = math.inf
+    widest: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def captured(lab: Lab, scenario: Scenario, machine: MachineRates) -> Inventory:
@@ -63,8 +79,20 @@ def forecast(inventory: Inventory, topic: str, calibrations: Calibrations) -> Fo
     arrays = ClusterArrays.from_inventory(inventory)
     moves = replacement_moves(arrays, arrays.broker_index(FOLLOWER))
     policy = inventory.bootstrap_policy
-    result = simulate(arrays, moves, policy, calibrations.of(policy))
+    found = predict(arrays, moves, policy, calibrations.of(policy))
+    result = found.result
     ours = arrays.topic[moves.partition] == arrays.topic_names.index(topic)
     obstacles = {Obstacle(int(each)).text for each in result.obstacle[ours]} - {""}
     copied = float((result.bulk_bytes + result.catch_up_bytes)[ours].sum())
-    return Forecast(float(result.joined_s[ours].max()), copied, "; ".join(sorted(obstacles)))
+    joined_s = float(result.joined_s[ours].max())
+    within = found.range.scaled_to(joined_s)
+    last = seconds_of(result.cause_s[ours].tolist(), result.joined_s[ours].tolist())
+    return Forecast(
+        start_to_isr_s=joined_s,
+        copied_bytes=copied,
+        obstacle="; ".join(sorted(obstacles)),
+        low_s=within.low,
+        high_s=within.high,
+        widest=within.widest,
+        seconds={cause.text: seconds for cause, seconds in last.longest_first()},
+    )

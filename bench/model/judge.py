@@ -10,11 +10,18 @@ good             the error is at most `GOOD`, either way
 fair             at most `FAIR`
 wrong            above, or the broker joined where it should not have, or did not where it should
 
+A prediction says in which interval 80 % of all runs are. Over all scenarios of a session, each with the same weight:
+
+coverage         the share of runs in it; a good interval has `COVERAGE`: fewer: too narrow, more: too wide
+width            high / low, the median of the scenarios
+
 What was not judged (not measurable, too few runs, failed) counts against the model: its error is taken as unlimited in
 the median. The aim, over all scenarios of a session:
 
 does not hold    a judged scenario is worse than `FAIR`, or the median is worse than `GOOD`
-not shown        else, where nothing was judged, or more than `NOT_JUDGED_MAX` of the scenarios were not
+                 of drawn scenarios: more than a tenth is worse than `FAIR`, or the coverage is outside `COVERAGE`
+not shown        else (of drawn scenarios: before all that), where nothing was judged, or more than `NOT_JUDGED_MAX` of
+                 the scenarios were not
 holds            else
 """
 
@@ -34,6 +41,9 @@ SPREAD_MAX: Final = 0.25
 RUNS_MIN: Final = 5
 NOT_JUDGED_MAX: Final = 0.10
 """Share of the scenarios."""
+UNFAIR_MAX: Final = 0.10
+"""Share of drawn scenarios whose error may be above `FAIR`."""
+COVERAGE: Final = (0.75, 0.90)
 
 
 class Verdict(StrEnum):
@@ -74,6 +84,38 @@ def judged(predicted_s: float, measured_s: Sequence[float], runs_min: int = RUNS
     return Judgement(
         predicted_s, median, quickest, slowest, error, spread, _verdict(error, spread, len(measured_s) >= runs_min)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Sureness:
+    """What came of the intervals: of runs inside, [0, 1], and how wide they were."""
+
+    coverage: float
+    width: float
+
+
+def sureness(intervals: Sequence[tuple[float, float]], measured: Sequence[Sequence[float]]) -> Sureness | None:
+    """Return it for the scenarios whose runs and interval have an end; None without any."""
+    found = [
+        (sum(low <= each <= high for each in runs) / len(runs), high / low)
+        for (low, high), runs in zip(intervals, measured, strict=True)
+        if runs and low > 0 and math.isfinite(high)
+    ]
+    if not found:
+        return None
+    return Sureness(statistics.fmean(share for share, _ in found), statistics.median(width for _, width in found))
+
+
+def drawn_aim(judgements: Sequence[Judgement], failed: int, sure: Sureness | None) -> Aim:
+    """Return the verdict on drawn scenarios: too few that can be judged show nothing, whatever they say."""
+    found = summary(judgements, failed)
+    if found.median_error is None or found.not_judged > NOT_JUDGED_MAX * found.scenarios or sure is None:
+        return Aim.NOT_SHOWN
+    unfair = sum(each.verdict is Verdict.WRONG for each in judgements) + found.not_judged
+    is_covered = COVERAGE[0] <= sure.coverage <= COVERAGE[1]
+    if found.median_error <= GOOD and unfair <= UNFAIR_MAX * found.scenarios and is_covered:
+        return Aim.HOLDS
+    return Aim.DOES_NOT_HOLD
 
 
 def _verdict(error: float, spread: float, is_enough: bool) -> Verdict:

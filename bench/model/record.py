@@ -33,6 +33,8 @@ class Entry:
     runs: list[Timing | None] = field(default_factory=list)
     """None: it never joined."""
     loads: list[float] = field(default_factory=list)
+    first_s: float | None = None
+    """The run before those that are measured."""
     failure: str = ""
 
     @property
@@ -52,6 +54,8 @@ class Record:
         self.calibrations: Calibrations | None = None
         self.calibration_runs: list[Entry] = []
         self.tests: list[Entry] = []
+        self.seed: int | None = None
+        """That the tests were drawn from; None: they were chosen."""
 
     def entry(self, scenario: Scenario, system: System, *, is_test: bool) -> Entry:
         entry = Entry(scenario, system)
@@ -76,6 +80,7 @@ class Record:
             "commit": self.commit,
             "machine": self.machine,
             "began_at": self.began_at,
+            "seed": self.seed,
             "calibrations": None if self.calibrations is None else self.calibrations.model_dump(mode="json"),
             "calibration_runs": [_plain(asdict(entry)) for entry in self.calibration_runs],
             "tests": [_plain(asdict(entry)) for entry in self.tests],
@@ -92,6 +97,7 @@ class Record:
         record = cls(path, document["command"])
         record.commit, record.machine = document["commit"], document["machine"]
         record.began_at = document["began_at"]
+        record.seed = document.get("seed")
         if document["calibrations"] is not None:
             record.calibrations = Calibrations.model_validate(document["calibrations"])
         record.calibration_runs = [_entry(each) for each in document["calibration_runs"]]
@@ -128,6 +134,7 @@ def _entry(document: Mapping[str, Any]) -> Entry:
         system=document["system"],
         predicted_at=document["predicted_at"],
         forecast=None if forecast is None else Forecast(**{key: _number(each) for key, each in forecast.items()}),
+        first_s=_number(document.get("first_s")),
         runs=[None if run is None else Timing(**run) for run in document["runs"]],
         loads=document["loads"],
         failure=document["failure"],

@@ -9,14 +9,31 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from tierfetch.model import Calibration, System
+from tierfetch.model import Calibration, Spread, System
 
-from .judge import FAIR, GOOD, NOT_JUDGED_MAX, RUNS_MIN, SPREAD_MAX, Aim, Judgement, Summary, Verdict, judged, summary
+from .judge import (
+    COVERAGE,
+    FAIR,
+    GOOD,
+    NOT_JUDGED_MAX,
+    RUNS_MIN,
+    SPREAD_MAX,
+    UNFAIR_MAX,
+    Aim,
+    Judgement,
+    Summary,
+    Sureness,
+    Verdict,
+    drawn_aim,
+    judged,
+    summary,
+    sureness,
+)
 from .record import Entry, Record
 
 SYSTEMS: Final[tuple[System, ...]] = ("tierfetch", "kafka")
 NAMES: Final = {"tierfetch": "tierfetch", "kafka": "Apache Kafka 4.3.0"}
-COLUMNS: Final = ("scenario", "policy", "predicted", "measured", "spread", "error", "copied", "verdict")
+COLUMNS: Final = ("scenario", "policy", "predicted", "80 %", "measured", "spread", "error", "copied", "verdict")
 _STYLES: Final = {Verdict.GOOD: "green", Verdict.FAIR: "yellow", Verdict.WRONG: "red"}
 
 
@@ -38,7 +55,7 @@ def print_tables(record: Record, console: Console, runs_min: int) -> None:
         for entry, each in found:
             table.add_row(*_cells(entry, each), style=_STYLES.get(each.verdict))
         console.print(table)
-        console.print(sentence(system, _summary(record, system, found)))
+        console.print(_sentence(record, system, found))
     for entry in (*record.calibration_runs, *record.tests):
         if entry.failure:
             console.print(f"[red]{entry.system}, {entry.scenario.name}: {entry.failure}[/]")
@@ -50,9 +67,10 @@ def _cells(entry: Entry, each: Judgement) -> tuple[str, ...]:
     if math.isfinite(each.slowest_s):
         measured += f" ({each.quickest_s:.2f} to {each.slowest_s:.2f})"
     return (
-        entry.scenario.name,
+        entry.scenario.text,
         entry.scenario.policy(entry.system).value,
         "never" if math.isinf(each.predicted_s) else f"{each.predicted_s:.2f} s",
+        f"{entry.forecast.low_s:.2f} to {entry.forecast.high_s:.2f} s" if math.isfinite(entry.forecast.high_s) else "-",
         measured,
         f"{each.spread:.0%}",
         "-" if math.isinf(each.error) else f"{each.error:+.0%}",
@@ -70,6 +88,54 @@ def _summary(record: Record, system: System, found: Sequence[tuple[Entry, Judgem
     """The system's test scenarios, including those that failed."""
     tried = sum(entry.system == system for entry in record.tests)
     return summary([each for _, each in found], failed=tried - len(found))
+
+
+def _sentence(record: Record, system: System, found: Sequence[tuple[Entry, Judgement]]) -> str:
+    """The verdict on chosen scenarios, or on drawn ones; with what came of the intervals."""
+    whole = _summary(record, system, found)
+    pairs = [
+        ((entry.forecast.low_s, entry.forecast.high_s), entry.seconds)
+        for entry, _ in found
+        if entry.forecast is not None
+    ]
+    sure = sureness([interval for interval, _ in pairs], [seconds for _, seconds in pairs])
+    if record.seed is None:
+        return sentence(system, whole) + (f"; {_sure(sure)}" if sure is not None else "")
+    return drawn_sentence(system, record.seed, [each for _, each in found], whole, sure)
+
+
+def drawn_sentence(
+    system: System, seed: int, judgements: Sequence[Judgement], whole: Summary, sure: Sureness | None
+) -> str:
+    """The verdict on scenarios that were drawn."""
+    failed = whole.scenarios - len(judgements)
+    aim = drawn_aim(judgements, failed, sure)
+    errors = [abs(each.error) for each in judgements if each.counts]
+    fair = sum(error <= FAIR for error in errors) / whole.scenarios if whole.scenarios else 0.0
+    missing = whole.not_judged / whole.scenarios if whole.scenarios else 1.0
+    median = "unlimited" if whole.median_error is None else _error(whole.median_error)
+    goals = f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}"
+    why = f" (more than {NOT_JUDGED_MAX:.0%} cannot be judged)" if missing > NOT_JUDGED_MAX else ""
+    return (
+        f"{NAMES[system]}: {whole.scenarios} scenarios drawn from seed {seed}: median error {median} (aim {GOOD:.0%}),"
+        f" {fair:.0%} within {FAIR:.0%} (aim {1 - UNFAIR_MAX:.0%}), {_sure(sure)} (aim {goals}), {missing:.0%} not"
+        f" judged (aim at most {NOT_JUDGED_MAX:.0%}: {_not_judged(whole)}); the aim {_AIM_TEXTS[aim]}{why}"
+    )
+
+
+def _sure(sure: Sureness | None) -> str:
+    if sure is None:
+        return "no interval"
+    return (
+        f"{sure.coverage:.0%} of the runs in their 80 % interval, whose upper end is {sure.width:.2f} times its lower"
+    )
+
+
+_AIM_TEXTS: Final = {
+    Aim.HOLDS: "holds",
+    Aim.DOES_NOT_HOLD: "does not hold",
+    Aim.NOT_SHOWN: "is not shown",
+}
 
 
 def sentence(system: System, found: Summary) -> str:
@@ -108,7 +174,7 @@ def markdown(record: Record) -> str:
     for system in SYSTEMS:
         found = judgements(record, system)
         if any(entry.system == system for entry in record.tests):
-            parts += [f"## {NAMES[system]}", sentence(system, _summary(record, system, found)) + "."]
+            parts += [f"## {NAMES[system]}", _sentence(record, system, found) + "."]
             parts.append("\n".join(_rows(found)))
     if record.calibrations is not None:
         measured = {entry.system for entry in record.calibration_runs}
@@ -128,8 +194,17 @@ def _constants(calibrations: Sequence[Calibration]) -> Iterator[str]:
     yield "| constant | " + " | ".join(NAMES[each.system] for each in calibrations) + " |"
     yield "|---|" + "---|" * len(calibrations)
     for key in Calibration.model_fields:
-        if key not in ("system", "origin"):
-            yield f"| `{key}` | " + " | ".join(f"{getattr(each, key):,.4g}" for each in calibrations) + " |"
+        if key not in ("system", "origin", "spread"):
+            yield f"| `{key}` | " + " | ".join(_figure(getattr(each, key)) for each in calibrations) + " |"
+    for key in Spread.model_fields:
+        if key != "origin":
+            yield (
+                f"| `spread.{key}` | " + " | ".join(_figure(getattr(each.spread, key)) for each in calibrations) + " |"
+            )
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.4g}"
 
 
 _INTRODUCTION: Final = f"""# How well does the model predict?
@@ -147,6 +222,7 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
 * spread: slowest less quickest run, in parts of the median; above {SPREAD_MAX:.0%} a scenario is *not measurable*,
   which counts against the model: an unlimited error in the median
 * copied: bytes of the topic on the new disk when it has joined, predicted / median measured
+* 80 %: the interval of the prediction; four of five runs should be in it
 * verdict: good up to {GOOD:.0%} either way, fair up to {FAIR:.0%}, else wrong"""
 
 _LIMITS: Final = """## What limits it

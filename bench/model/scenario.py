@@ -68,6 +68,19 @@ class Scenario:
         return self.produce_mb_s > 0 and not self.is_tiered
 
     @property
+    def text(self) -> str:
+        """The name; of a drawn one all that was drawn."""
+        if not self.name.startswith("drawn "):
+            return self.name
+        parts = [f"{self.total_mb} MB in {self.partitions} of {self.segment_mb} MB segments"]
+        if self.is_tiered:
+            parts.append("tiered" if self.local_share is None else f"tiered, {self.local_share:.0%} local")
+        parts += [f"{self.produce_mb_s:g} MB/s produced"] if self.produce_mb_s else []
+        parts += [f"throttle {self.throttle_mb_s:g} MB/s"] if self.throttle_mb_s is not None else []
+        parts += [f"tier {self.latency_ms} ms"] if self.latency_ms else []
+        return f"{self.name}: {', '.join(parts)}"
+
+    @property
     def total_bytes(self) -> int:
         return self.total_mb * 1_000_000
 

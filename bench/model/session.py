@@ -27,6 +27,7 @@ from .lab import Lab, running
 from .record import Entry, Record
 from .replacement import NeverJoinedError, load, prepared, replace
 from .scenario import CALIBRATION, Scenario
+from .spread import Series, spread_of
 
 FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, click.ClickException)
 
@@ -62,6 +63,9 @@ class Session:
         origin = f"python -m bench model, {self.record.machine}, {time.strftime('%Y-%m-%d')}"
         try:
             calibration = fitted(self.system, found, known.systems[self.system], origin)
+            series = [Series(tuple(each.seconds), tuple(each.loads), each.first_s) for each in entries]
+            spread = spread_of(series, calibration.spread, self.machine.cores, origin)
+            calibration = calibration.model_copy(update={"spread": spread})
         except KeyError as error:
             self.console.print(f"[red]{self.system}: {error} was not run: predictions use older constants[/]")
             return
@@ -102,7 +106,7 @@ class Session:
             with self._prepared(lab, scenario) as topic, load(lab, scenario, topic):
                 if predicts:
                     self._predict(lab, entry, topic)
-                self._warm_up(lab, scenario, topic)
+                self._warm_up(lab, entry, topic)
                 for _ in range(runs):
                     self._measure(lab, entry, topic, looks_at_disk=not predicts)
         else:
@@ -110,7 +114,7 @@ class Session:
                 with self._prepared(lab, scenario) as topic, load(lab, scenario, topic):
                     self._predict(lab, entry, topic)
             with self._prepared(lab, scenario) as topic:
-                self._warm_up(lab, scenario, topic)
+                self._warm_up(lab, entry, topic)
             for _ in range(runs):
                 with self._prepared(lab, scenario) as topic:
                     self._measure(lab, entry, topic, looks_at_disk=not predicts)
@@ -129,10 +133,10 @@ class Session:
         inventory = captured(lab, entry.scenario, self.machine)
         self.record.predict(entry, forecast(inventory, topic, calibrations))
 
-    def _warm_up(self, lab: Lab, scenario: Scenario, topic: str) -> None:
-        """Once without looking at the time: a leader's JVM is slow until it has done the same before."""
+    def _warm_up(self, lab: Lab, entry: Entry, topic: str) -> None:
+        """Once, which is kept apart: a leader's JVM is slow until it has done the same before."""
         with suppress(NeverJoinedError):
-            replace(lab, scenario, topic)
+            entry.first_s = replace(lab, entry.scenario, topic).start_to_isr_s
 
     def _measure(self, lab: Lab, entry: Entry, topic: str, *, looks_at_disk: bool) -> None:
         try:
@@ -145,5 +149,8 @@ class Session:
         line = f"{self.system}, {entry.scenario.name}: {seconds} s"
         if entry.forecast is not None:
             found = judged(entry.forecast.start_to_isr_s, entry.seconds, 1)
-            line += f"; predicted {found.predicted_s:.2f} s, error {found.error:+.0%}, spread {found.spread:.0%}"
+            within = f"{entry.forecast.low_s:.2f} to {entry.forecast.high_s:.2f}"
+            line += (
+                f"; predicted {found.predicted_s:.2f} s ({within}), error {found.error:+.0%}, spread {found.spread:.0%}"
+            )
         self.console.print(f"{line} [dim]({took_s:.0f} s in all)[/]", highlight=False)

@@ -19,5 +19,6 @@ reassign_run      carries a plan out: it reads the cluster, asks `planning.execu
 reassign_cluster  reads and changes the live cluster for a plan.
 reassign_journal  keeps the journal of one plan on disk.
 plan_notes        has the console find the plans that are carried out.
+outlook_text      words predictions of moves that run, and keeps the history of what came of them.
 status_bar        shows progress on standard error.
 """

@@ -13,7 +13,8 @@ Nothing is done before the broker itself says so. After kill -9 the others list 
 over. A broker accepts connections once it has replayed its own registration, and that takes its old incarnation out of
 the ISRs: its own metadata is of this incarnation.
 
-Off a terminal a line is printed when something changes, and every half minute while nothing does.
+Off a terminal a line is printed when something changes, and every half minute while nothing does. With an outlook it
+says when the broker's replicas will be in sync, corrected by how many are.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
+from ...model import Outlook, Sight
 from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.net import Address, BrokerUnavailableError
 from ..cluster_session import Admin, Cluster
 from .local_state import LocalState, Warming, local_state, warming_text
+from .outlook_text import end_text
 from .status_bar import StatusBar
 
 LOOK_INTERVAL_S: Final = 0.5
@@ -180,10 +183,17 @@ async def wait_for(
 
 
 class WaitingBar(StatusBar):
-    """Replicas in sync, then bytes from the tier."""
+    """Replicas in sync, then bytes from the tier; `outlook`: how long the former take, as predicted."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, outlook: Outlook | None = None) -> None:
         super().__init__()
+        self._outlook = outlook
+        self._was_alive = False
+        self.in_sync_s: float | None = None
+        """When all replicas were in sync, of those that were not at the first look; None if none was seen to come."""
+        self.events: dict[str, None] = {}
+        """What the outlook does not know of."""
+        self._first_share: float | None = None
         self._bytes_left_max = 0
         self._clock = clock
         self._began_s = self._shown_s = clock()
@@ -196,14 +206,36 @@ class WaitingBar(StatusBar):
             left = progress.warming.bytes_left
             self._bytes_left_max = max(self._bytes_left_max, left)
             done, total = self._bytes_left_max - left, self._bytes_left_max
-        self.show_line(str(progress), self._line_of(progress), done, total or 1)
+        end = self._end(progress)
+        self.show_line(f"{progress}{end}", self._line_of(progress, end), done, total or 1)
 
-    def _line_of(self, progress: BrokerProgress) -> str:
+    @property
+    def saw_it_all(self) -> bool:
+        """Whether it was seen from before the first replica was in sync until all were."""
+        return self._first_share == 0.0 and self.in_sync_s is not None
+
+    def _end(self, progress: BrokerProgress) -> str:
+        """When its replicas are in sync, as it looks now; "" where nothing was predicted or they are."""
+        if self._was_alive and not progress.is_alive:
+            self.events[f"broker {progress.broker} died meanwhile"] = None
+        self._was_alive |= progress.is_alive
+        share = progress.in_sync / progress.replicas if progress.is_alive and progress.replicas else 0.0
+        so_far_s = self._clock() - self._began_s
+        if self._first_share is None:
+            self._first_share = share
+        if share >= 1.0:
+            self.in_sync_s = self.in_sync_s or so_far_s
+            return ""
+        if self._outlook is None:
+            return ""
+        return f"; {end_text(self._outlook.corrected(Sight(so_far_s, share), tuple(self.events)), so_far_s)}"
+
+    def _line_of(self, progress: BrokerProgress, end: str) -> str:
         """Return the line for a log: the same one while only times and bytes change, and with the time every while."""
         now_s = self._clock()
         if progress.stage != self._stage:
-            self._stage, self._shown_s, self._line_shown = progress.stage, now_s, str(progress)
+            self._stage, self._shown_s, self._line_shown = progress.stage, now_s, f"{progress}{end}"
         elif now_s - self._shown_s >= REPEAT_S:
             so_far = timedelta(seconds=int(now_s - self._began_s))
-            self._shown_s, self._line_shown = now_s, f"{progress}, for {so_far} so far"
+            self._shown_s, self._line_shown = now_s, f"{progress}, for {so_far} so far{end}"
         return self._line_shown

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypedDict
 
 import click
 from rich.table import Table
 
 from ... import byte_text
+from ...extras import needing
+from ...model import Outlook, Past
 from ...protocol import BROKER_ENDPOINTS, cluster_of
 from ...protocol.messages.brokers import UnregisterBrokerRequest
 from ...protocol.messages.cluster import DescribeClusterBroker, MetadataResponsePartition
@@ -19,6 +22,7 @@ from ..cluster_session import Admin, bootstrap_option, run
 from ..options import FiniteRange, json_option, report, table_console, yes_option
 from .broker_wait import WaitingBar, wait_for
 from .local_state import LocalState, local_state, warming_text
+from .outlook_text import HISTORY_NAME, history_option, keep, outcome_text
 
 
 @click.group("brokers")
@@ -103,9 +107,24 @@ async def _is_alive(admin: Admin, broker: int) -> bool:
     show_default=True,
     help="Give up after this many seconds.",
 )
+@click.option(
+    "--cluster",
+    "cluster_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="An inventory of before (tierfetch model capture): shows when a replaced broker will be in sync.",
+)
+@history_option
 @bootstrap_option
 @json_option
-def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[str, ...], as_json: bool) -> None:
+def wait_for_broker(
+    broker: int,
+    warm: bool,
+    timeout_s: float,
+    cluster_path: Path | None,
+    history_path: Path | None,
+    bootstrap: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Wait until every replica of BROKER is in sync, such as after a restart or a replacement.
 
     Shows how far it is, and for how long. Exit code 1 if the time is over.
@@ -113,14 +132,44 @@ def wait_for_broker(broker: int, warm: bool, timeout_s: float, bootstrap: tuple[
     \b
       tierfetch brokers wait 3 --warm --timeout 600
     """
+    outlook, cluster_name = (None, "") if cluster_path is None else _outlook(cluster_path, broker)
     began_s = time.monotonic()
-    with WaitingBar() as bar:
+    with WaitingBar(outlook=outlook) as bar:
         done = run(bootstrap, lambda admin: wait_for(admin, broker, bar.show, with_warming=warm, timeout_s=timeout_s))
     seconds = round(time.monotonic() - began_s, 3)
+    if outlook is not None and bar.saw_it_all and bar.in_sync_s is not None:
+        past = Past.of(
+            outlook,
+            bar.in_sync_s,
+            at_ms=int(time.time() * 1000),
+            cluster_id=cluster_name,
+            what=f"replace broker {broker}",
+            broken="; ".join(bar.events),
+        )
+        keep(history_path or Path(HISTORY_NAME), past)
+        click.echo(outcome_text(outlook, bar.in_sync_s), err=True)
     if as_json:
         click.echo(json.dumps({**done.as_json(), "seconds": seconds}, indent=1))
     else:
         click.echo(f"{done}, after {seconds:.1f} s")
+
+
+def _outlook(cluster_path: Path, broker: int) -> tuple[Outlook | None, str]:
+    """How long the broker's replacement takes from now on, and the cluster's name in the inventory. ClickException."""
+    with needing("model"):
+        import numpy as np
+
+        from ...model import Calibrations, ClusterArrays, Inventory, outlook_of, predict, replacement_moves
+
+    try:
+        arrays = ClusterArrays.from_inventory(Inventory.read(cluster_path))
+        moves = replacement_moves(arrays, arrays.broker_index(broker))
+    except KeyError as error:
+        raise click.UsageError(str(error.args[0])) from None
+    except OSError as error:
+        raise click.ClickException(f"{cluster_path}: cannot be read: {error.strerror}") from None
+    found = predict(arrays, moves, arrays.policy, Calibrations.default().of(arrays.policy))
+    return outlook_of(arrays, found, np.ones(len(moves))), arrays.name
 
 
 class BrokerRow(TypedDict):

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypedDict, TypeVar, Unpack
 
 import click
 from rich.table import Table
 
+from ...model import Past
 from ...planning import (
     ENDED,
     ClusterState,
@@ -45,6 +47,7 @@ from ..cluster_session import Admin, bootstrap_option, run
 from ..lazy_group import check_name
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, report, table_console, throttle_rate, wave_option
+from .outlook_text import HISTORY_NAME, history_option, keep, outcome_text
 from .plan_notes import noted
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
@@ -140,6 +143,7 @@ class _Execution(TypedDict):
     changes_factor: bool
     shares_brokers: bool
     no_wait: bool
+    history_path: Path | None
 
 
 @reassign.command("execute", short_help="Move the replicas as a plan says, wave by wave.")
@@ -169,6 +173,7 @@ class _Execution(TypedDict):
     help="Run even if other plans move replicas on the same brokers, or throttle them; their configs are restored.",
 )
 @click.option("--no-wait", is_flag=True, help="Begin all moves without throttle or journal, and return at once.")
+@history_option
 @bootstrap_option
 @json_option
 def execute(
@@ -183,6 +188,7 @@ def execute(
     """
     plan = _read(plan_file)
     path = journal_path or default_path(plan_file)
+    history = options["history_path"] or plan_file.with_name(HISTORY_NAME)
     if not options["no_wait"]:
         _check_free(path, plan_file)
 
@@ -223,10 +229,11 @@ def execute(
             warm_wait_s=options["warm_timeout"],
             old_configs=old_configs,
             shares_brokers=options["shares_brokers"],
+            outlook=plan.details.outlook,
         )
         with owned(path):
             _check_free(path, plan_file)
-            return await _run_plan(cluster, plan_file, JournalFile.create(path, header))
+            return await _run_plan(cluster, plan_file, JournalFile.create(path, header), history)
 
     _report_execution(run(bootstrap, work), plan_file, as_json=as_json)
 
@@ -275,6 +282,7 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
     help="How long to wait from now on for new leaders that are still warming from the tier.",
 )
 @click.option("--skip-changed", is_flag=True, help="Skip partitions that another client has changed or deleted.")
+@history_option
 @bootstrap_option
 @json_option
 def resume(
@@ -283,6 +291,7 @@ def resume(
     throttle: float | None,
     warm_wait_s: float | None,
     skip_changed: bool,
+    history_path: Path | None,
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -291,12 +300,14 @@ def resume(
     \b
       tierfetch reassign resume plan.json
 
-    For a plan that is done, it restores configs that could not be restored on dead brokers; no replica moves again.
+    For a plan that has ended, it restores configs that could not be restored on dead brokers; no replica moves again.
     """
     file = JournalFile.open(journal_path or default_path(plan_file))
-    is_done = file.journal.outcome is Outcome.DONE
-    if is_done and not file.journal.left:
-        raise click.ClickException(f"{plan_file}: this plan is done: `tierfetch reassign execute` begins it again")
+    is_done = file.journal.outcome in ENDED
+    if file.journal.outcome in ENDED and not file.journal.left:
+        text = f"nothing to resume: {plan_file} is {file.journal.outcome}; `tierfetch reassign execute` begins it again"
+        report(as_json, {"outcome": str(file.journal.outcome), "partitions": 0, "problems": [], "notes": []}, text)
+        return
 
     async def work(admin: Admin) -> Done:
         cluster = await _its_cluster(admin, file)
@@ -316,7 +327,8 @@ def resume(
         )
         with file.owned():
             file.append(event)
-            return await _run_plan(cluster, plan_file, file)
+            history = None if is_done else history_path or plan_file.with_name(HISTORY_NAME)
+            return await _run_plan(cluster, plan_file, file, history)
 
     _report(run(bootstrap, work), plan_file, as_json=as_json)
 
@@ -499,11 +511,12 @@ def _brokers(entries: Sequence[Entry]) -> list[int]:
     return sorted({broker for entry in entries for broker in (*entry.before, *entry.target)})
 
 
-async def _run_plan(cluster: PlanCluster, plan_file: Path, file: JournalFile) -> Done:
-    """Run the plan, as the owner of its journal."""
+async def _run_plan(cluster: PlanCluster, plan_file: Path, file: JournalFile, history_path: Path | None = None) -> Done:
+    """Run the plan, as the owner of its journal; what was predicted and what was is kept in the history."""
     try:
         with noted(plan_file, file), ProgressBar() as bar:
-            return await PlanRun(cluster, file, bar.show).run()
+            done = await PlanRun(cluster, file, bar.show).run()
+        return _with_history(done, file.journal, history_path, bar.broken)
     except JournalError as error:
         raise click.ClickException(str(error)) from None
     except OUTSIDE as error:
@@ -516,9 +529,32 @@ async def _run_plan(cluster: PlanCluster, plan_file: Path, file: JournalFile) ->
         raise
 
 
+def _with_history(done: Done, journal: Journal, path: Path | None, broken: str) -> Done:
+    """Keep what came of a plan's prediction, and say it; nothing of a plan that did not move forward to its end."""
+    outlook, ended_ms = journal.header.outlook, journal.leading_at_ms or journal.ended_at_ms
+    if path is None or outlook is None or ended_ms is None or done.finish.outcome is not Outcome.DONE:
+        return done
+    measured_s = replace(journal, ended_at_ms=ended_ms).running_s(ended_ms)
+    what = f"reassign {journal.header.plan}"
+    past = Past.of(
+        outlook,
+        measured_s,
+        at_ms=ended_ms,
+        cluster_id=journal.header.cluster_id,
+        what=what,
+        broken=broken or "; ".join(journal.changed),
+    )
+    keep(path, past)
+    return replace(done, notes=(*done.notes, outcome_text(outlook, measured_s)))
+
+
 async def _to_leave_alone(cluster: PlanCluster, journal: Journal, *, is_done: bool) -> tuple[Key, ...]:
-    """Return the partitions that another client changed; of a plan that is done, all that are not as it left them."""
+    """Return the partitions that another client changed; of a plan that is done, all that are not as it left them; of
+    one that was taken back, all.
+    """
     header = journal.header
+    if is_done and journal.outcome is not Outcome.DONE:
+        return tuple(entry.key for entry in header.entries)
     state = await plan_state(cluster, header)
     return tuple(
         entry.key

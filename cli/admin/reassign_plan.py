@@ -17,14 +17,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...byte_text import rate, size
-from ...model import Inventory, InventoryError, Policy
+from ...model import CalibrationError, Inventory, InventoryError, Policy
 from ...planning import Goal, PlanError, PlanOptions
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
-from ..model.estimate import TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, assume_size, capture, named
+from ..model.estimate import UNKNOWN_TO_ALL, Captured, assume_size, capture, named
 from ..model.observe import Observer
 from ..model.options import policy_option
-from ..model.quantities import clause, count, duration
+from ..model.quantities import between, clause, count, duration
 from ..model.snapshot import Snapshot
 from ..options import (
     FiniteRange,
@@ -39,11 +39,14 @@ from ..options import (
 )
 
 if TYPE_CHECKING:
-    from ...model import ClusterArrays
+    from ...model import ClusterArrays, Outlook
     from ...planning import ReplicaPlan
 
 BROKERS_SHOWN_MAX: Final = 40
+PREDICTED_MOVES_MAX: Final = 20_000
+OUTLOOK_RESOLUTION: Final = 1e-2
 UNKNOWN_DISK: Final = 2.0**62
+USUAL_TIER: Final = {"latency_ms": "30", "bandwidth_bytes_per_s": "100 Gbit/s"}
 NO_THROTTLE: Final = "no request returns what brokers can do: give --throttle, or an inventory by --cluster"
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -173,13 +176,16 @@ def plan(
     if not len(found.changed):
         click.echo("nothing to do: every broker is within the tolerance" if not options["as_json"] else "{}")
         return
-    text = plan_file_of(arrays, found).to_text()
+    outlook = _outlook(arrays, found, _options(options), is_live=cluster_path is None)
+    text = plan_file_of(arrays, found, outlook).to_text()
     if options["out"] is not None:
         write_text(options["out"], text)
     if options["as_json"]:
-        click.echo(json.dumps(_summary(arrays, found, planned_s), indent=1))
+        click.echo(json.dumps(_summary(arrays, found, planned_s, outlook), indent=1))
         return
     _print(arrays, found, planned_s)
+    if outlook is not None:
+        click.echo(_outlook_text(outlook))
     if options["out"] is None:
         click.echo(text, nl=False)
     else:
@@ -253,7 +259,7 @@ def _from_cluster(
     from ...model import ClusterArrays
 
     first, second = run(bootstrap, lambda admin: _observed(admin, window_s))
-    known = dict.fromkeys(UNKNOWN_TO_ALL, "1") | {f"tier.{key}": "1" for key in TIER_UNKNOWN}
+    known = dict.fromkeys(UNKNOWN_TO_ALL, "1") | {f"tier.{key}": value for key, value in USUAL_TIER.items()}
     captured = capture(first, second, known, "cluster")
     for each in captured.remarks:
         click.echo(f"note: {each}", err=True)
@@ -269,7 +275,8 @@ def _from_cluster(
     free = np.full(arrays.broker_count, np.inf)
     dead = frozenset(np.flatnonzero(~np.isin(arrays.broker_ids, list(first.brokers))).tolist())
     disks = np.where(arrays.disk_bytes < UNKNOWN_DISK, arrays.disk_bytes, np.inf)
-    return replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free, disk_bytes=disks), dead
+    arrays = replace(arrays, nic_in=free, nic_out=free, disk_read=free, disk_write=free, cores=free, disk_bytes=disks)
+    return arrays, dead
 
 
 def _assume_sizes(captured: Captured, unknown_size: float | None) -> None:
@@ -292,7 +299,36 @@ async def _observed(admin: Admin, window_s: float) -> tuple[Snapshot, Snapshot |
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dict[str, object]:
+def _outlook(arrays: ClusterArrays, found: ReplicaPlan, options: PlanOptions, *, is_live: bool) -> Outlook | None:
+    """How long the moves take. None where nothing is known that limits them (a live cluster, without a throttle), where
+    they never end, and of more moves than are predicted while a person waits.
+    """
+    import numpy as np
+
+    from ...model import Calibrations, outlook_of, predict
+
+    throttle = found.throttle_bytes_per_s
+    is_limited = bool(np.isfinite(throttle)) or not is_live
+    if not is_limited or not 0 < len(found.moves) <= PREDICTED_MOVES_MAX:
+        return None
+    policy = options.policy or arrays.policy
+    try:
+        calibration = Calibrations.default().of(policy)
+    except CalibrationError:
+        return None
+    arrays = replace(arrays, throttle_bytes_per_s=throttle)
+    prediction = predict(arrays, found.moves, policy, calibration, resolution=OUTLOOK_RESOLUTION)
+    waits_s = 0.0 if found.tier_step is None else found.tier_step.wait_s
+    return outlook_of(arrays, prediction, 1 + found.move_bytes, waits_s)
+
+
+def _outlook_text(outlook: Outlook) -> str:
+    most = f" (most of that: {outlook.effects[0].name})" if outlook.effects else ""
+    within = between(outlook.low_s, outlook.high_s)
+    return f"predicted to take {duration(outlook.median_s)}, in 80 % of the cases {within}{most}"
+
+
+def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float, outlook: Outlook | None) -> dict[str, object]:
     import numpy as np
 
     bound, throttle = found.bound, found.throttle_bytes_per_s
@@ -306,7 +342,12 @@ def _summary(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> dic
         "waves": found.wave_count,
         "throttle_bytes_per_s": round(throttle) if np.isfinite(throttle) else None,
         "transfer_s": _transfer_s(found),
+        "predicted_s": None
+        if outlook is None
+        else {"low": outlook.low_s, "median": outlook.median_s, "high": outlook.high_s},
         "tier_first_saves_bytes": None if step is None else round(step.saved_bytes),
+        "tier_first_puts": None if step is None else step.puts,
+        "tier_first_put_cost": None if step is None else step.put_cost,
         "planned_s": round(planned_s, 4),
         "warnings": list(found.warnings),
         "brokers": [
@@ -334,6 +375,10 @@ def _transfer_s(found: ReplicaPlan) -> float | None:
     return round(float(busiest.sum()) / found.throttle_bytes_per_s, 1)
 
 
+def _cost(cost: float) -> str:
+    return f" ({cost:,.2f} in the inventory's currency)" if cost else ""
+
+
 def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
     import numpy as np
 
@@ -356,7 +401,9 @@ def _print(arrays: ClusterArrays, found: ReplicaPlan, planned_s: float) -> None:
     if found.tier_step is not None:
         step = found.tier_step
         console.print(
-            f"tiering first saves {size(step.saved_bytes)}, and takes {duration(step.wait_s)}", highlight=False
+            f"tiering first saves {size(step.saved_bytes)}, and takes {duration(step.wait_s)} and"
+            f" {count(step.puts, 'write')} to the tier at least{_cost(step.put_cost)}",
+            highlight=False,
         )
     table = Table("broker", "rack", "replicas", "", "on disk", "", "leads", "")
     before, after = found.before, found.after

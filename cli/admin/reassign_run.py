@@ -30,18 +30,23 @@ from ...planning import (
     Standing,
     TakeBack,
     Wait,
+    expected_end,
     is_complete,
     next_step,
     replicas_of,
     standing,
+    unforeseen,
 )
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
+from .outlook_text import SeldomText, end_text
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
 from .status_bar import StatusBar
 
 LOOK_INTERVAL_S: Final = 0.5
 SIZES_INTERVAL_S: Final = 5.0
+REPEAT_S: Final = 30.0
+"""How often a line off a terminal says when it ends, while nothing else changes."""
 OUTAGE_S_MAX: Final = 300.0
 _PASSES: Final = frozenset(
     {
@@ -186,11 +191,15 @@ class PlanRun:
 
 
 class ProgressBar(StatusBar):
-    """A plan's progress: bytes, and how many partitions have arrived."""
+    """A plan's progress: bytes, how many partitions have arrived, and when the rest will have."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._copied: dict[tuple[str, int], int] = {}
+        self._unforeseen: dict[str, None] = {}
+        self._seldom = SeldomText(clock, REPEAT_S)
+        self.broken = ""
+        """Why the prediction does not hold any longer."""
 
     def show(self, journal: Journal, state: ClusterState, why: str) -> None:
         header = journal.header
@@ -212,4 +221,22 @@ class ProgressBar(StatusBar):
         at = f", wave {min(wave, waves)} of {waves}" if wave and waves > 1 else ""
         waiting = f", waiting for {why}" if why else ""
         line = f"{journal.mode.value}{at}: {ended} of {len(entries)} partitions{waiting}"
-        self.show_line(f"{journal.mode.value}{at}: {why}", line, done, total)
+        end = self._end(journal, state, done / total if total else 1.0)
+        self.show_line(
+            f"{journal.mode.value}{at}: {why}{f'; {end}' if end else ''}",
+            self._seldom.of((line, self.broken), f"{line}; {end}" if end else line),
+            done,
+            total,
+        )
+
+    def _end(self, journal: Journal, state: ClusterState, share: float) -> str:
+        """When it ends, as it looks now; "" where nothing was predicted, or nothing is left to move."""
+        if journal.header.outlook is None or share >= 1.0:
+            return ""
+        self._unforeseen |= dict.fromkeys(unforeseen(journal, state))
+        now = now_ms()
+        found = expected_end(journal, state, share, now, tuple(self._unforeseen))
+        if found is None:
+            return ""
+        self.broken = found.broken or self.broken
+        return end_text(found, journal.running_s(now))

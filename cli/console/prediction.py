@@ -17,7 +17,7 @@ from ...model import CalibrationError, Calibrations, Inventory, Policy
 from ..cluster_session import Admin
 from ..model.estimate import FILL_IN, SIZE_UNKNOWN, TIER_UNKNOWN, UNKNOWN_TO_ALL, Captured, capture
 from ..model.observe import Observer
-from ..model.quantities import count, duration
+from ..model.quantities import between, count, duration
 
 FIGURES: Final[Mapping[str, str]] = {
     **UNKNOWN_TO_ALL,
@@ -68,7 +68,7 @@ def _missing(captured: Captured) -> dict[str, str]:
 def _simulated(broker: int, captured: Captured) -> Prediction:
     """One outcome for each policy whose system was measured."""
     with needing("model"):
-        from ...model import ClusterArrays, replacement_moves, simulate
+        from ...model import ClusterArrays, predict, replacement_moves
         from ..model.document import model_document
     inventory = Inventory.from_document(captured.document)
     arrays = ClusterArrays.from_inventory(inventory)
@@ -80,7 +80,7 @@ def _simulated(broker: int, captured: Captured) -> Prediction:
             calibration = calibrations.of(policy)
         except CalibrationError:
             continue
-        results.append((simulate(arrays, moves, policy, calibration), calibration))
+        results.append(predict(arrays, moves, policy, calibration))
     if not results:
         return Prediction(broker=broker, notes=("no policy's system was measured: tierfetch model calibrate",))
     document = model_document("replace", "", arrays, results, inventory.warnings())
@@ -89,6 +89,7 @@ def _simulated(broker: int, captured: Captured) -> Prediction:
             "policy": each.policy,
             "replicas": f"{each.moves:,}",
             "all in sync after": duration(each.duration_s),
+            "in four of five cases": between(each.duration_range.low, each.duration_range.high),
             "half after": duration(each.median_join_s),
             "from leaders": size(each.leader_bytes),
             "from the tier": size(each.tier_bytes),

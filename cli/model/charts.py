@@ -22,7 +22,7 @@ from ...pages import (
     table,
 )
 from .document import BrokerLoad, ModelDocument, Outcome
-from .quantities import duration, share
+from .quantities import between, duration, share
 
 TRAFFIC_SHOWN: Final = 6
 MIB: Final = 1 << 20
@@ -45,16 +45,18 @@ def progress_chart(document: ModelDocument) -> Markup:
         progress = outcome.progress
         values = progress.under_replicated if counts_urp else progress.moving
         look, is_first = policy_look(outcome.policy), outcome is document.outcomes[0]
-        series.append(Series(outcome.policy, look, values[skipped:], progress.at_s[skipped:], is_main=is_first))
+        xs = progress.at_s[skipped:]
+        band = _band(outcome, xs) if is_first else None
+        series.append(Series(outcome.policy, look, values[skipped:], xs, is_main=is_first, x_band=band))
     rows = [
-        (each.policy, duration(each.median_join_s), duration(each.p95_join_s), duration(each.duration_s))
+        (each.policy, duration(each.median_join_s), duration(each.p95_join_s), duration(each.duration_s), _within(each))
         for each in document.outcomes
     ]
     return chart(
         f"{what.capitalize()}, over time",
         f"A falling line for each policy: {what}; the thick line is {document.outcomes[0].policy}",
         Lines(series, "time since the start", what, _instant, plain_number, is_log_x=is_log, is_time=True),
-        table(("policy", "half are back", "95 % are", "all are"), rows),
+        table(("policy", "half are back", "95 % are", "all are", "in 80 % of the cases"), rows),
         height=400,
     )
 
@@ -69,8 +71,8 @@ def times_chart(document: ModelDocument) -> Markup:
         f"A bar for each of {len(outcomes)} policies, the fastest first",
         _policy_bars(outcomes, [each.duration_s or 0.0 for each in outcomes], labels, "time"),
         table(
-            ("policy", "until all are in sync", "URP-minutes"),
-            [(each.policy, _time_text(each), urp) for each, urp in zip(outcomes, minutes, strict=True)],
+            ("policy", "until all are in sync", "in 80 % of the cases", "URP-minutes"),
+            [(each.policy, _time_text(each), _within(each), urp) for each, urp in zip(outcomes, minutes, strict=True)],
         ),
         height=rows_height(len(outcomes)),
     )
@@ -103,6 +105,43 @@ def _policy_bars(outcomes: Sequence[Outcome], values: list[float], labels: list[
         duration if axis == "time" else size,
         row_looks=[policy_look(outcome.policy) for outcome in outcomes],
         labels=labels,
+        spans=[_span(outcome) for outcome in outcomes] if axis == "time" else (),
+    )
+
+
+def _span(outcome: Outcome) -> tuple[float, float]:
+    """The range of the time; nothing where there is no end."""
+    found, end = outcome.duration_range, outcome.duration_s or 0.0
+    return (end if found.low is None else found.low, end if found.high is None else found.high)
+
+
+def _band(outcome: Outcome, xs: Sequence[float]) -> tuple[list[float], list[float]] | None:
+    """The earliest and the latest instants of a line, in 80 % of the cases; None where the end is not known."""
+    found, end = outcome.duration_range, outcome.duration_s
+    if not end or found.low is None or found.high is None:
+        return None
+    return [each * found.low / end for each in xs], [each * found.high / end for each in xs]
+
+
+def _within(outcome: Outcome) -> str:
+    return between(outcome.duration_range.low, outcome.duration_range.high)
+
+
+def causes_chart(outcome: Outcome) -> Markup:
+    """Seconds of the whole by what was waited for, the longest first, and of the last replica beside them."""
+    last = {each.cause: each.seconds for each in outcome.last_seconds}
+    whole = {each.cause: each.seconds for each in outcome.seconds}
+    names = [*whole, *(each for each in last if each not in whole)]
+    series = [Series("the whole", LOOKS[0], [whole.get(name, 0.0) for name in names])]
+    if last != whole:
+        series.append(Series("the last replica", LOOKS[1], [last.get(name, 0.0) for name in names]))
+    rows = [(name, duration(whole.get(name, 0.0)), duration(last.get(name, 0.0))) for name in names]
+    return chart(
+        "Seconds by what is waited for",
+        f"Bars for each of {len(names)} causes, the longest first",
+        Bars(names, series, "time", duration),
+        table(("waiting for", "the whole", "the last replica"), rows),
+        height=rows_height(len(names), len(series)),
     )
 
 

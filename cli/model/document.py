@@ -8,7 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import BaseModel, Field
 
-from ...model import NO_BROKER, Calibration, ClusterArrays, Floats, ModelResult, Obstacle, total_by_broker
+from ...model import (
+    NO_BROKER,
+    ClusterArrays,
+    Floats,
+    ModelResult,
+    Obstacle,
+    Prediction,
+    Range,
+    Seconds,
+    total_by_broker,
+)
 
 BROKERS_MAX = 20
 """Brokers whose traffic is listed one by one."""
@@ -42,6 +52,7 @@ class MoveRow(BaseModel):
     wave: int
     first_fetch_s: float | None
     joined_s: float | None
+    joined_range: Interval
     bulk_bytes: float
     catch_up_bytes: float
     tier_bytes: float
@@ -81,8 +92,35 @@ class Progress(BaseModel):
     moving: list[int]
 
 
+class Interval(BaseModel):
+    """Between these a time is in four of five cases. Seconds; null: never."""
+
+    low: float | None
+    high: float | None
+
+
+class InputEffect(BaseModel):
+    """An input that is not known exactly: the factors by which it may make the time shorter and longer; null: it may
+    never end.
+    """
+
+    name: str
+    shorter: float
+    longer: float | None
+
+
+class CauseSeconds(BaseModel):
+    """What is waited for, and how long."""
+
+    cause: str
+    seconds: float
+
+
 class Outcome(BaseModel):
-    """What comes out under one policy. Times in seconds, null: never."""
+    """What comes out under one policy. Times in seconds, null: never. `duration_s` and the other times are medians; in
+    `ranges` each has, by its name, the interval of 80 %, and `inputs` are what makes them wide, widest first. `seconds`
+    is where the time of the whole goes, `last_seconds` that of the last replica, which waits for a slot first.
+    """
 
     policy: str
     system: str
@@ -109,6 +147,19 @@ class Outcome(BaseModel):
     below_min_isr_longest_s: float | None
     headroom: Headroom | None
     progress: Progress
+    ranges: dict[str, Interval]
+    inputs: list[InputEffect]
+    seconds: list[CauseSeconds]
+    last_seconds: list[CauseSeconds]
+
+    @property
+    def duration_range(self) -> Interval:
+        return self.ranges["duration_s"]
+
+    @property
+    def widest(self) -> str:
+        """The input that widens the ranges most; "" if none does."""
+        return self.inputs[0].name if self.inputs else ""
 
 
 class BrokerTraffic(BaseModel):
@@ -158,17 +209,17 @@ def model_document(
     command: str,
     scenario: str,
     arrays: ClusterArrays,
-    results: Sequence[tuple[ModelResult, Calibration]],
+    predictions: Sequence[Prediction],
     warnings: list[str],
 ) -> ModelDocument:
-    first = results[0][0]
+    first = predictions[0].result
     return ModelDocument(
         command=command,
         scenario=scenario,
         cluster=cluster_summary(arrays),
         warnings=warnings,
-        outcomes=[_outcome(arrays, result, calibration) for result, calibration in results],
-        moves=_moves(arrays, first),
+        outcomes=[_outcome(arrays, each) for each in predictions],
+        moves=_moves(arrays, predictions[0]),
         resources=_resources(first),
         traffic=_traffic(arrays, first),
     )
@@ -194,7 +245,8 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else FOREVER
 
 
-def _outcome(arrays: ClusterArrays, result: ModelResult, calibration: Calibration) -> Outcome:
+def _outcome(arrays: ClusterArrays, prediction: Prediction) -> Outcome:
+    result, calibration = prediction.result, prediction.calibration
     obstacles = np.bincount(result.obstacle, minlength=len(Obstacle))
     return Outcome(
         policy=result.policy.value,
@@ -227,7 +279,39 @@ def _outcome(arrays: ClusterArrays, result: ModelResult, calibration: Calibratio
             below_min_isr=result.timeline.below_min_isr.tolist(),
             moving=result.timeline.moving.tolist(),
         ),
+        ranges=_ranges(prediction),
+        inputs=[
+            InputEffect(name=each.name, shorter=each.shorter, longer=finite(each.longer))
+            for each in prediction.range.effects
+        ],
+        seconds=_by_cause(result.seconds) if result.joins.all() else [],
+        last_seconds=_by_cause(result.last_seconds) if result.joins.all() else [],
     )
+
+
+def _ranges(prediction: Prediction) -> dict[str, Interval]:
+    """The interval of each time of an outcome, as sure as the whole."""
+    result = prediction.result
+    times = {
+        "duration_s": finite(result.duration_s),
+        "median_join_s": _quantile(result.joined_s, 0.5),
+        "p95_join_s": _quantile(result.joined_s, 0.95),
+        "below_min_isr_longest_s": finite(result.below_min_isr_longest_s),
+        "warming_s": finite(result.warming_s),
+    }
+    return {name: interval(prediction.range, seconds) for name, seconds in times.items()}
+
+
+def interval(found: Range, seconds: float | None) -> Interval:
+    """Return the interval of one time of a prediction."""
+    if seconds is None:
+        return Interval(low=None, high=None)
+    scaled = found.scaled_to(seconds)
+    return Interval(low=finite(scaled.low), high=finite(scaled.high))
+
+
+def _by_cause(seconds: Seconds) -> list[CauseSeconds]:
+    return [CauseSeconds(cause=cause.text, seconds=found) for cause, found in seconds.longest_first()]
 
 
 def _quantile(times_s: Floats, quantile: float) -> float | None:
@@ -248,8 +332,9 @@ def _headroom(arrays: ClusterArrays, result: ModelResult) -> Headroom | None:
     )
 
 
-def _moves(arrays: ClusterArrays, result: ModelResult) -> list[MoveRow]:
+def _moves(arrays: ClusterArrays, prediction: Prediction) -> list[MoveRow]:
     """The last to join first."""
+    result = prediction.result
     moves = result.moves
     rows = []
     for number in np.argsort(-result.joined_s, kind="stable").tolist():
@@ -263,6 +348,7 @@ def _moves(arrays: ClusterArrays, result: ModelResult) -> list[MoveRow]:
                 wave=int(moves.wave[number]),
                 first_fetch_s=finite(float(result.first_fetch_s[number])),
                 joined_s=finite(float(result.joined_s[number])),
+                joined_range=interval(prediction.range, finite(float(result.joined_s[number]))),
                 bulk_bytes=float(result.bulk_bytes[number]),
                 catch_up_bytes=float(result.catch_up_bytes[number]),
                 tier_bytes=float(result.tier_bytes[number]),

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 from .remote_sizes import bytes_between, record_bytes
-from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot
+from .snapshot import NO_LEADER, BrokerState, DirectoryState, Offsets, PartitionState, RemoteSegment, Snapshot
 
 FILL_IN: Final = "FILL-IN"
 UNKNOWN_TO_ALL: Final[Mapping[str, str]] = {
@@ -128,17 +128,34 @@ def assume_size(document: dict[str, Any], size_bytes: float) -> None:
 # --- brokers and settings -------------------------------------------------------------------------------------------
 
 
+class _Directory(TypedDict):
+    """A log directory of the inventory."""
+
+    path: str
+    disk_bytes: NotRequired[int]
+    used_bytes: int
+
+
 class _Broker(TypedDict):
-    """A broker of the inventory."""
+    """A broker of the inventory; its log directories where there are several."""
 
     id: int
     rack: str
     disk_bytes: int | str
+    log_dirs: NotRequired[list[_Directory]]
 
 
 def _broker(broker: BrokerState, known: Mapping[str, str]) -> _Broker:
     disk_bytes = broker.disk_bytes if broker.disk_bytes is not None else FILL_IN
-    return {"id": broker.id, "rack": broker.rack or "", "disk_bytes": known.get("disk_bytes", disk_bytes)}
+    found: _Broker = {"id": broker.id, "rack": broker.rack or "", "disk_bytes": known.get("disk_bytes", disk_bytes)}
+    if len(broker.directories) > 1:
+        found["log_dirs"] = [_directory(each) for each in broker.directories]
+    return found
+
+
+def _directory(state: DirectoryState) -> _Directory:
+    found: _Directory = {"path": state.path, "used_bytes": max(0, state.used_bytes)}
+    return found if state.disk_bytes is None else {**found, "disk_bytes": state.disk_bytes}
 
 
 def _absent_brokers(snapshot: Snapshot, known: Mapping[str, str], remarks: list[str]) -> list[_Broker]:

@@ -9,14 +9,23 @@ from rich.console import Console
 from rich.table import Table
 
 from ...extras import needing
-from ...model import Bools, Calibration, ClusterArrays, Death, Policy, predict_failover, unavailable_s
+from ...model import (
+    Bools,
+    Calibration,
+    ClusterArrays,
+    Death,
+    Policy,
+    predict_failover,
+    unavailable_range,
+    unavailable_s,
+)
 from ...pages import Made, Tile, quiet, section, tiles, verdict
 from ..options import table_console, write_text
 from .charts import load_chart
-from .document import BrokerLoad, ClusterSummary, cluster_summary, finite
+from .document import BrokerLoad, ClusterSummary, Interval, cluster_summary, finite, interval
 from .inputs import Inputs, brokers_of
 from .page import whole_page
-from .quantities import clause, duration, share
+from .quantities import between, clause, duration, share
 
 BROKERS_SHOWN = 12
 NAMES_MAX = 100
@@ -33,6 +42,8 @@ class FailoverDocument(BaseModel):
     system: str = Field(description="Whose times: tierfetch's or Apache Kafka's.")
     death: Death = Field(description="Of the process: its listener refuses connections. Of the host: silence.")
     unavailable_s: float = Field(description="Until partitions that lost their leader have another, after this death.")
+    unavailable_range: Interval = Field(description="Between these it is in four of five cases.")
+    widest: str = Field(description="The input that widens this range most.")
     unavailable_s_by_death: dict[Death, float] = Field(description="The same, after either.")
     lost_leader: int
     under_replicated: int
@@ -63,6 +74,7 @@ def show_failover(inputs: Inputs, brokers: tuple[int, ...], death: str, *, is_ka
 def _document(inputs: Inputs, dead: list[int], calibration: Calibration, death: Death) -> FailoverDocument:
     arrays = inputs.arrays
     result = predict_failover(arrays, dead, calibration, death)
+    within = unavailable_range(death, calibration)
     names = " and ".join(str(arrays.broker_ids[each]) for each in dead)
     order = np.argsort(-result.nic_share_after, kind="stable").tolist()
     return FailoverDocument(
@@ -72,6 +84,8 @@ def _document(inputs: Inputs, dead: list[int], calibration: Calibration, death: 
         system=calibration.system,
         death=death,
         unavailable_s=result.unavailable_s,
+        unavailable_range=interval(within, result.unavailable_s),
+        widest=within.widest,
         unavailable_s_by_death={each: unavailable_s(each, calibration) for each in Death},
         lost_leader=int(result.lost_leader.sum()),
         under_replicated=int(result.under_replicated.sum()),
@@ -109,7 +123,9 @@ def _names(arrays: ClusterArrays, which: Bools) -> list[str]:
 
 def _sentences(document: FailoverDocument) -> list[str]:
     takes = clause(document.lost_leader, "partition", "takes", "take")
-    lost = f"{takes} nothing for {duration(document.unavailable_s)}, until"
+    found_range = document.unavailable_range
+    within = f" (in 80 % of the cases {between(found_range.low, found_range.high)})" if document.widest else ""
+    lost = f"{takes} nothing for {duration(document.unavailable_s)}{within}, until"
     found = [f"{lost} {_noticed(document)} and another replica leads."] if document.lost_leader else []
     found.append(_other_death(document))
     if document.leaderless:

@@ -43,7 +43,7 @@ from ...protocol.wire import ResourceType
 from ...remote.core import RemoteLogLedger
 from ..cluster_session import Cluster, check
 from ..tier.ledgers import MetadataTopicLedgers, MetadataUnavailableError
-from .snapshot import NO_LEADER, BrokerState, Offsets, PartitionState, RemoteSegment, Snapshot
+from .snapshot import NO_LEADER, BrokerState, DirectoryState, Offsets, PartitionState, RemoteSegment, Snapshot
 
 TIMEOUT_MS: Final = 30_000
 ROUNDS_MAX: Final = 5
@@ -139,11 +139,15 @@ class Observer:
         topic_configs = await self._topic_configs([topic.name for topic in cluster.topics])
         tiered = {name for name, configs in topic_configs.items() if configs.get("remote.storage.enable") == "true"}
         found, said = await self._with_offsets(cluster, partitions, tiered)
-        sizes, disks, more = await self._log_dirs(cluster)
+        sizes, directories, more = await self._log_dirs(cluster)
         configs = {broker: await self._broker_configs(cluster, broker) for broker in cluster.brokers}
         brokers = {
             broker: BrokerState(
-                id=broker, rack=cluster.racks.get(broker), disk_bytes=disks.get(broker), configs=configs[broker]
+                id=broker,
+                rack=cluster.racks.get(broker),
+                disk_bytes=_whole_disk(directories.get(broker, ())),
+                directories=directories.get(broker, ()),
+                configs=configs[broker],
             )
             for broker in sorted(cluster.brokers)
         }
@@ -267,10 +271,12 @@ class Observer:
 
     # --- sizes and configs ------------------------------------------------------------------------------------------
 
-    async def _log_dirs(self, cluster: Cluster) -> tuple[dict[tuple[int, str, int], int], dict[int, int], list[str]]:
-        """Sizes by (broker, topic, index), the disks' sizes by broker, and what was odd."""
+    async def _log_dirs(
+        self, cluster: Cluster
+    ) -> tuple[dict[tuple[int, str, int], int], dict[int, tuple[DirectoryState, ...]], list[str]]:
+        """Sizes by (broker, topic, index), the log directories that are online by broker, and what was odd."""
         sizes: dict[tuple[int, str, int], int] = {}
-        disks: dict[int, int] = {}
+        online: dict[int, tuple[DirectoryState, ...]] = {}
         remarks = []
         for broker, address in sorted(cluster.brokers.items()):
             self._progress(f"log directories of broker {broker}")
@@ -291,10 +297,16 @@ class Observer:
                 for part in topic.partitions
                 if not part.is_future_key
             }
-            totals = [directory.total_bytes for directory in directories]
-            if totals and min(totals) >= 0:
-                disks[broker] = sum(totals)
-        return sizes, disks, remarks
+            online[broker] = tuple(
+                DirectoryState(
+                    directory.log_dir,
+                    directory.total_bytes if directory.total_bytes >= 0 else None,
+                    sum(part.partition_size for topic in directory.topics for part in topic.partitions),
+                )
+                for directory in directories
+                if directory.error_code is not ErrorCode.kafka_storage_error
+            )
+        return sizes, online, remarks
 
     async def _directories(self, address: Address) -> Sequence[DescribeLogDirsResult]:
         """Return a broker's directories, also those offline. KafkaError for any other fault, OSError."""
@@ -328,6 +340,12 @@ class Observer:
             return []
         moving = sorted((topic.name, part.partition_index) for topic in answer.topics for part in topic.partitions)
         return _remark(moving, "being reassigned: their replicas are the old and the new ones together")
+
+
+def _whole_disk(directories: Sequence[DirectoryState]) -> int | None:
+    """Return the size of all of them; None where one is not known."""
+    totals = [each.disk_bytes for each in directories if each.disk_bytes is not None]
+    return sum(totals) if totals and len(totals) == len(directories) else None
 
 
 def _partitions(cluster: Cluster) -> dict[Key, PartitionState]:

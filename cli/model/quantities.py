@@ -27,6 +27,12 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
+def between(low: float | None, high: float | None) -> str:
+    """ "3 min 41 s to 4 min 58 s"; one figure where both are the same."""
+    first, last = duration(low), duration(high)
+    return first if first == last else f"{first} to {last}"
+
+
 def share(value: float | None) -> str:
     """0.25: "25 %"; None or infinite: "any"."""
     if value is None or not math.isfinite(value):

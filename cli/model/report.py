@@ -28,8 +28,8 @@ from ..options import write_text
 from . import charts
 from .document import ModelDocument, MoveRow, Outcome
 from .page import whole_page
-from .quantities import NEVER, cost, count, duration, share
-from .tables import MOVE_HEADINGS, move_cells
+from .quantities import NEVER, between, cost, count, duration, share
+from .tables import MOVE_HEADINGS, move_cells, range_text
 
 MOVES_SHOWN: Final = 15
 MOVES_MAX: Final = 500
@@ -82,7 +82,8 @@ def _sections(document: ModelDocument, outcome: Outcome) -> list[Markup]:
             "How it goes",
             quiet(
                 "Each line falls by one when a partition has its replica back (or a moved replica is in sync). "
-                f"The thick line is the policy that was asked for, {outcome.policy}."
+                f"The thick line is the policy that was asked for, {outcome.policy}; in 80 % of the cases it runs "
+                "inside its band."
             ),
             charts.progress_chart(document),
         ),
@@ -99,10 +100,32 @@ def _sections(document: ModelDocument, outcome: Outcome) -> list[Markup]:
             ),
             charts.resources_chart(document),
         ),
+        *([_where(outcome)] if outcome.seconds else []),
+        *([_how_sure(outcome)] if outcome.inputs else []),
         section(
             "Last replicas to join", quiet("Where the time goes: these decide when it is over."), *_slowest(document)
         ),
     ]
+
+
+def _where(outcome: Outcome) -> Markup:
+    text = (
+        "Seconds of the replica that is in sync last, wave by wave: together they are the time of the whole. A link, "
+        "disk, CPU or throttle is named where it is full, so that more of anything else would change nothing."
+    )
+    return section("Where the time goes", quiet(text), charts.causes_chart(outcome))
+
+
+def _how_sure(outcome: Outcome) -> Markup:
+    text = (
+        "What is not known exactly, and the factors by which it may make the time shorter and longer; the first widens "
+        "the range most. A range of the inventory is simulated at either end; the others come from calibration."
+    )
+    rows = [
+        (each.name, f"{each.shorter:.2f}", NEVER if each.longer is None else f"{each.longer:.2f}")
+        for each in outcome.inputs
+    ]
+    return section("How sure it is", quiet(text), table(("input", "shorter", "longer"), rows))
 
 
 def _policies(document: ModelDocument) -> Markup:
@@ -141,10 +164,11 @@ def _answer(outcome: Outcome) -> Markup:
     if outcome.moves == 0:
         return verdict("Nothing moves.", "plain")
     if outcome.never_join == 0 and outcome.moves == 1:
-        return verdict(f"The replica is in sync after {duration(outcome.duration_s)}. {_copied(outcome)}", "good")
+        text = f"The replica is in sync after {duration(outcome.duration_s)}"
+        return verdict(f"{text}{range_text(outcome)}. {_copied(outcome)}", "good")
     replicas = count(outcome.moves, "replica")
     if outcome.never_join == 0:
-        text = f"All {replicas} are in sync after {duration(outcome.duration_s)}"
+        text = f"All {replicas} are in sync after {duration(outcome.duration_s)}{range_text(outcome)}"
         return verdict(f"{text}; half of them after {duration(outcome.median_join_s)}. {_copied(outcome)}", "good")
     join = "joins" if outcome.never_join == 1 else "join"
     return verdict(f"{outcome.never_join:,} of {replicas} never {join}.", "bad", _obstacles(outcome))
@@ -157,7 +181,11 @@ def _obstacles(outcome: Outcome) -> str:
 def _figures(outcome: Outcome) -> Markup:
     minutes = f"{NEVER} ends" if outcome.urp_minutes is None else f"{outcome.urp_minutes:,.1f}"
     found = [
-        Tile(duration(outcome.duration_s), f"until every replica is in sync; 95 %: {duration(outcome.p95_join_s)}"),
+        Tile(
+            duration(outcome.duration_s),
+            f"until every replica is in sync; in 80 % of the cases {_range(outcome)}; 95 % of the replicas:"
+            f" {duration(outcome.p95_join_s)}",
+        ),
         Tile(
             size(outcome.leader_bytes), f"copied from leaders, {size(outcome.catch_up_bytes)} of it written meanwhile"
         ),
@@ -173,6 +201,10 @@ def _figures(outcome: Outcome) -> Markup:
         note = f"broker {outcome.headroom.broker} at the worst moment; before: {share(outcome.headroom.before)}"
         found.append(Tile(share(outcome.headroom.during), f"producers may grow by, {note}"))
     return section(f"Figures of {outcome.policy}", tiles(found))
+
+
+def _range(outcome: Outcome) -> str:
+    return between(outcome.duration_range.low, outcome.duration_range.high)
 
 
 def _warmer_note(outcome: Outcome) -> str:

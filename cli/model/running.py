@@ -8,19 +8,16 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...model import Calibration, CalibrationError, ModelResult, Moves, Policy, simulate
+from ...model import CalibrationError, Moves, Policy, Prediction, predict
 from ..options import table_console
 from .document import model_document
 from .inputs import Inputs
 from .report import write_report
 from .tables import print_comparison, print_outcome
 
-Simulated = list[tuple[ModelResult, Calibration]]
-"""Results, each with what it was calculated with."""
 
-
-def simulated(inputs: Inputs, moves: Moves, policies: Sequence[Policy], down_s: float = 0.0) -> Simulated:
-    """One result for each policy. ClickException if a policy's system was not measured."""
+def simulated(inputs: Inputs, moves: Moves, policies: Sequence[Policy], down_s: float = 0.0) -> list[Prediction]:
+    """One prediction for each policy. ClickException if a policy's system was not measured."""
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(),
@@ -29,7 +26,7 @@ def simulated(inputs: Inputs, moves: Moves, policies: Sequence[Policy], down_s: 
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    found: Simulated = []
+    found: list[Prediction] = []
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
         bar = bars.add_task("simulate", total=len(policies))
         for policy in policies:
@@ -38,13 +35,13 @@ def simulated(inputs: Inputs, moves: Moves, policies: Sequence[Policy], down_s: 
                 calibration = inputs.calibrations.of(policy)
             except CalibrationError as error:
                 raise click.ClickException(str(error)) from None
-            found.append((simulate(inputs.arrays, moves, policy, calibration, down_s=down_s), calibration))
+            found.append(predict(inputs.arrays, moves, policy, calibration, down_s=down_s))
             bars.advance(bar)
     return found
 
 
-def compared(inputs: Inputs, moves: Moves, policies: Sequence[Policy], down_s: float = 0.0) -> Simulated:
-    """The results under all other policies whose system was measured, for a report."""
+def compared(inputs: Inputs, moves: Moves, policies: Sequence[Policy], down_s: float = 0.0) -> list[Prediction]:
+    """The predictions under all other policies whose system was measured, for a report."""
     others = [each for each in Policy if each not in policies and _is_measured(inputs, each)]
     return simulated(inputs, moves, others, down_s)
 
@@ -57,7 +54,7 @@ def _is_measured(inputs: Inputs, policy: Policy) -> bool:
     return True
 
 
-def show(command: str, scenario: str, inputs: Inputs, results: Simulated, others: Simulated) -> None:
+def show(command: str, scenario: str, inputs: Inputs, results: list[Prediction], others: list[Prediction]) -> None:
     """The document or the tables on standard output, and the report, which shows the `others` beside."""
     document = model_document(command, scenario, inputs.arrays, results, inputs.warnings)
     if inputs.html_path is not None:

@@ -45,13 +45,23 @@ class RemoteSegment:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class DirectoryState:
+    """One log directory; `disk_bytes` None: the broker does not say. `used_bytes` of its replicas."""
+
+    path: str
+    disk_bytes: int | None
+    used_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerState:
-    """One broker; `disk_bytes` of all its log directories, `configs` as in force."""
+    """One broker; `disk_bytes` of all its log directories that are online, `configs` as in force."""
 
     id: int
     rack: str | None
     disk_bytes: int | None = None
+    directories: tuple[DirectoryState, ...] = ()
     configs: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -321,7 +321,8 @@ def test_a_plan_that_is_done_moves_nothing_again(journal: JournalFile, monkeypat
     monkeypatch.setattr(PlanCluster, "set_configs", set_configs)
     plan = journal.path.with_name("plan.json")
     journal.append(Event(event="ended", at_ms=1, outcome=Outcome.DONE))
-    assert "this plan is done" in invoke("resume", plan, code=1)
+    assert "nothing to resume: " in invoke("resume", plan)
+    assert put_back == []
     journal.append(Event(event="ended", at_ms=1, outcome=Outcome.DONE, left=(3,)))
     assert "done:" in invoke("resume", plan)
     assert put_back == list(journal.journal.header.old_configs)

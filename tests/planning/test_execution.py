@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tierfetch.model.core import Outlook
 from tierfetch.planning.cluster_state import PartitionState, Placement, Standing, standing
-from tierfetch.planning.execution import Finish, Wait, next_step, what_is_left
-from tierfetch.planning.journal import Entry, JournalError, Outcome, parse_journal
+from tierfetch.planning.execution import Finish, Wait, expected_end, next_step, unforeseen, what_is_left
+from tierfetch.planning.journal import Entry, Header, JournalError, Outcome, line_of, parse_journal
 from tierfetch.planning.plan_file import Roll
 from tierfetch.planning.throttling import DIRECTORY_RATE
 from tierfetch.tests.planning.fake_cluster import Crash, FakeCluster, Run, T, entry
@@ -288,8 +289,81 @@ def test_resume_goes_on_with_a_rollback(how: str) -> None:
     assert run.process() == Finish(Outcome.ROLLED_BACK)
     assert_as_before(cluster, THREE_WAVES)
     run.ask("resume")
-    assert run.process() == Finish(Outcome.DONE)
-    assert_done(cluster, THREE_WAVES)
+    assert run.process() == Finish(Outcome.ROLLED_BACK), "what has ended stays as it is"
+    assert_as_before(cluster, THREE_WAVES)
+
+
+@pytest.mark.parametrize(
+    ("ask", "outcome"), [(None, Outcome.DONE), ("cancel", Outcome.CANCELLED), ("roll_back", Outcome.ROLLED_BACK)]
+)
+def test_to_resume_a_plan_that_has_ended_does_nothing(ask: str | None, outcome: Outcome) -> None:
+    cluster = FakeCluster.of(THREE_WAVES)
+    run = Run(cluster, THREE_WAVES)
+    assert run.process(ask_at=(1, ask) if ask else None).outcome is outcome
+    before = dict(cluster.partitions)
+    run.ask("resume")
+    assert run.process() == Finish(outcome)
+    assert cluster.partitions == before
+    assert cluster.configs == {}
+
+
+# --- how long it takes ------------------------------------------------------------------------------------------------
+
+OUTLOOK = Outlook(
+    system="tierfetch", low_s=80, median_s=100, high_s=120, machine_s=50, throttle_bytes_per_s=1_000_000, effects=()
+)
+
+
+def foreseen(throttle: int | None = 1_000_000) -> Run:
+    run = Run(FakeCluster.of(THREE_WAVES), THREE_WAVES, throttle=throttle)
+    header, *rest = run.data.split(b"\n", 1)
+    found = Header.model_validate_json(header).model_copy(update={"outlook": OUTLOOK})
+    run.data = line_of(found) + b"".join(rest)
+    run.ask("started")
+    return run
+
+
+def test_the_end_is_corrected_by_what_is_done() -> None:
+    run = foreseen()
+    found = expected_end(run.journal, run.cluster.state(), 0.5, 50_000)
+    assert found is not None
+    assert found.end.median == pytest.approx(100.0)
+    assert found.broken == ""
+    late = expected_end(run.journal, run.cluster.state(), 0.4, 50_000)
+    assert late is not None
+    assert late.end.median > 100.0
+    assert expected_end(Run(run.cluster, THREE_WAVES).journal, run.cluster.state(), 0.5, 50_000) is None
+
+
+def test_a_broker_that_dies_during_the_move_breaks_the_prediction_by_name() -> None:
+    run = foreseen()
+    run.cluster.live.discard(4)
+    found = expected_end(run.journal, run.cluster.state(), 0.5, 50_000)
+    assert found is not None
+    assert found.broken == "broker 4 is not alive"
+    assert found.end.widest == "broker 4 is not alive"
+
+
+def test_another_throttle_than_the_predicted_one_breaks_the_prediction() -> None:
+    run = foreseen(throttle=2_000_000)
+    (said,) = unforeseen(run.journal, run.cluster.state())
+    assert said == "it was predicted for a throttle of 977 KiB/s, and there is a throttle of 1.9 MiB/s"
+    changed = foreseen()
+    changed.ask("resume", throttle_bytes_per_s=500_000)
+    found = expected_end(changed.journal, changed.cluster.state(), 0.5, 50_000)
+    assert found is not None
+    assert found.broken.startswith("the throttle was changed while it ran; it was predicted for")
+
+
+def test_the_time_between_two_processes_does_not_count() -> None:
+    run = foreseen()
+    run.now_ms = 10_000
+    run.ask("ended", outcome=Outcome.PAUSED)
+    assert run.journal.running_s(99_000) == 10.0
+    run.now_ms = 50_000
+    run.ask("resume")
+    run.ask("started")
+    assert run.journal.running_s(60_000) == 20.0
 
 
 def test_configs_of_a_topic_that_took_the_name_of_one_of_the_plan_are_left_alone() -> None:

@@ -190,6 +190,12 @@ def test_tiering_first_says_what_it_saves() -> None:
     assert plan.tier_step is not None
     assert plan.bound.bytes == pytest.approx(4 * 1e6 * 90), "what is produced between two uploads"
     assert plan.tier_step.saved_bytes == pytest.approx(4 * (5 * GB - 90e6))
+    assert plan.tier_step.puts >= 4 * 6, "each leader rolls once at least, and puts a log with its indexes"
+    assert plan.tier_step.put_cost == 0.0
+    priced = replace(arrays, tier=arrays.tier.model_copy(update={"price_per_put": 0.5}))
+    dear = plan_replicas(priced, Goal.remove([0]), PlanOptions(tier_first=True, roll_s=60)).tier_step
+    assert dear is not None
+    assert dear.put_cost == pytest.approx(dear.puts * 0.5)
     assert plan_replicas(arrays, Goal.remove([0])).tier_step is None
     idle = replace(arrays, produce=np.zeros(4))
     assert plan_replicas(idle, Goal.remove([0]), PlanOptions(tier_first=True)).tier_step is None, "nobody rolls"
@@ -214,6 +220,38 @@ def test_replicas_stay_together_where_the_free_rack_has_no_room_for_them() -> No
     assert racks_of(arrays, plan.replicas[1]) == 2
     assert plan.warnings == ("t-0: replicas share a rack though there is another without room for them",)
     assert plan.bound.moves_min == len(plan.moves.partition) == 1
+
+
+def test_a_replica_that_shares_a_rack_moves_to_a_full_free_rack_once_another_one_has_made_room() -> None:
+    """Rack r1 has room for nothing more, so one of its replicas goes where the other one was, or elsewhere in r0."""
+    arrays = cluster([(1, 3), (2,), (2,)], brokers=3, racks=2, sizes=[4 * GB, 4 * GB, GB])
+    arrays = replace(arrays, disk_bytes=np.array([100, 5, 100]) * GB)
+    plan = plan_replicas(
+        arrays, Goal.rebalance(), PlanOptions(repairs_racks=True, replica_tolerance=9, disk_tolerance=99)
+    )
+    assert racks_of(arrays, plan.replicas[0]) == 2
+    assert plan.warnings == ()
+    assert len(plan.moves) == 2
+    held = [arrays.local_bytes[(plan.replicas == broker).any(axis=1)].sum() for broker in range(3)]
+    assert held[1] <= 5 * GB
+    assert sorted(plan.moves.partition.tolist()) == [0, 1]
+
+
+def test_no_replica_makes_room_whose_partition_would_lose_a_rack_by_it() -> None:
+    arrays = cluster([(1, 3), (2, 1)], brokers=3, racks=2, sizes=[4 * GB, 4 * GB])
+    arrays = replace(arrays, disk_bytes=np.array([100, 5, 100]) * GB)
+    options = PlanOptions(repairs_racks=True, replica_tolerance=9, disk_tolerance=99)
+    plan = plan_replicas(arrays, Goal.rebalance(), options)
+    assert len(plan.moves) == 0
+    assert plan.warnings == ("t-0: replicas share a rack though there is another without room for them",)
+
+
+def test_dead_brokers_keep_their_racks() -> None:
+    """Broker 3 is dead, and its replica in rack r2 counts: what leaves broker 1 goes to r0 again, not to r2."""
+    arrays = cluster([(1, 2, 3)] * 4, brokers=6, racks=3)
+    plan = plan_replicas(arrays, replace(Goal.remove([0]), closed=frozenset({2})))
+    assert {racks_of(arrays, row) for row in plan.replicas} == {3}
+    assert plan.replicas[:, 2].tolist() == [2] * 4
 
 
 def test_S2_a_replica_that_the_emptiest_broker_has_no_room_for_goes_to_one_that_has() -> None:

@@ -1,0 +1,81 @@
+"""Scenarios that are not chosen: drawn from a seed, after the constants are fixed. Pure.
+
+    what              drawn
+    ----------------  ----------------------------------------------------------------------------------------
+    partitions        1 to 60, of ratios: as many draws between 1 and 8 as between 8 and 60
+    total_mb          20 to 400, of ratios
+    segment_mb        1 to 8
+    is_tiered         two of three
+    local_share       of a tiered topic: all, or 0.1 to 0.9
+    policies          one of four pairs (ours, Apache Kafka's); of what is not tiered they all copy
+    produce_mb_s      one of three, 1 to 12, where what is to be copied does not grow from run to run
+    throttle_mb_s     one of four, 10 to 60
+    latency_ms        of a tiered topic, one of two: 5 to 300
+
+What is left out is what cannot be run five times alike, not what is predicted badly. Producers on a tiered topic whose
+followers copy what is local: either it grows with each run, or retention sends a follower back to its start
+(docs/model-proof.md). A throttle below what producers write never ends.
+
+The same seed always draws the same scenarios, and the first ones of a longer series are those of a shorter one.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from tierfetch.model import Policy
+
+from .scenario import COPY, FROM_TIER, Policies, Scenario
+
+PARTITIONS: Final = (1, 60)
+TOTAL_MB: Final = (20, 400)
+SEGMENT_MB: Final = (1, 2, 4, 8)
+LOCAL_SHARE: Final = (0.1, 0.9)
+PRODUCE_MB_S: Final = (1.0, 12.0)
+THROTTLE_MB_S: Final = (10.0, 60.0)
+LATENCY_MS: Final = (5, 300)
+BYTES_PER_PARTITION_MIN: Final = 1
+"""Megabytes: less is a partition whose segment never closes."""
+TIERED_PAIRS: Final = (
+    COPY,
+    FROM_TIER,
+    Policies(Policy.EARLIEST_PENDING_UPLOAD, Policy.KAFKA_LAST_TIERED),
+    Policies(Policy.BOUNDED_LOCAL, Policy.KAFKA),
+)
+
+
+def drawn(seed: int, count: int) -> list[Scenario]:
+    """Return the first `count` scenarios of this seed."""
+    return [_scenario(random.Random(f"{seed}/{number}"), number) for number in range(count)]
+
+
+def _scenario(source: random.Random, number: int) -> Scenario:
+    partitions = round(_of_ratios(source, *PARTITIONS))
+    total_mb = max(round(_of_ratios(source, *TOTAL_MB)), partitions * BYTES_PER_PARTITION_MIN)
+    is_tiered = source.random() < 2 / 3
+    local_share = round(source.uniform(*LOCAL_SHARE), 2) if is_tiered and source.random() < 2 / 3 else None
+    policies = source.choice(TIERED_PAIRS) if is_tiered else COPY
+    is_alike = not is_tiered or (local_share is not None and policies is FROM_TIER)
+    produces = source.random() < 1 / 3 and is_alike
+    produce_mb_s = round(_of_ratios(source, *PRODUCE_MB_S), 1) if produces else 0.0
+    throttle_mb_s = round(_of_ratios(source, *THROTTLE_MB_S), 1) if source.random() < 1 / 4 else None
+    if throttle_mb_s is not None and throttle_mb_s < 2 * produce_mb_s:
+        throttle_mb_s = 2 * produce_mb_s
+    latency_ms = round(_of_ratios(source, *LATENCY_MS)) if is_tiered and source.random() < 1 / 2 else 0
+    return Scenario(
+        name=f"drawn {number + 1}",
+        total_mb=total_mb,
+        partitions=partitions,
+        local_share=local_share,
+        policies=policies,
+        produce_mb_s=produce_mb_s,
+        throttle_mb_s=throttle_mb_s,
+        latency_ms=latency_ms,
+        segment_mb=source.choice(SEGMENT_MB),
+        is_tiered=is_tiered,
+    )
+
+
+def _of_ratios(source: random.Random, low: float, high: float) -> float:
+    return float(low * (high / low) ** source.random())

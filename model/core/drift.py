@@ -1,0 +1,107 @@
+"""A prediction while its moves run: does it still hold, and when is the end now?
+
+A prediction says at which share of the work it should be after so many seconds (`Sight`s as it was made); the cluster
+says at which share it is.
+
+    pace         time that the prediction gave for what is done / time that it took. The prediction's range says how far
+                 from 1 it may be
+    correction   what is left, at the pace so far: early it is the prediction that counts, later what was seen, as much
+                 of it as is done
+    range        that of the prediction for what is left, and the disagreement of both, which is not explained yet
+    broken       the pace is outside the prediction's range and enough is done to say so, or something happened that the
+                 prediction left out: a broker died, a rate was changed. It no longer holds, and why is said; the range
+                 then is as wide as what was seen differs from what was said
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from .ranges import Effect, Range, combined
+
+SHARE_TO_JUDGE: Final = 0.1
+"""The share of the work after which a pace outside the range means something."""
+SECONDS_TO_JUDGE: Final = 5.0
+WIDENING: Final = 2.0
+"""The factor by which a range is widened for something that the prediction left out."""
+PACES: Final = (1e-3, 1e3)
+"""The limits of a pace that is taken for one."""
+STUCK_AFTER: Final = 3.0
+"""Nothing is done after so many times the upper end for the first part: the prediction does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """`share` of the work is done `at_s` seconds after the start."""
+
+    at_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """`end` in seconds since the start; `broken` says why the prediction no longer holds, "" if it does."""
+
+    end: Range
+    pace: float
+    broken: str = ""
+
+
+def corrected(predicted: Range, course: Sequence[Sight], now: Sight, events: Sequence[str] = ()) -> Correction:
+    """Return the end as it is expected now. `course` are the predicted sights, in order; `events` what happened that
+    the prediction left out, a line for each.
+    """
+    share = min(1.0, max(0.0, now.share))
+    if share >= 1.0:
+        return Correction(Range(now.at_s, now.at_s, now.at_s), 1.0)
+    if not math.isfinite(predicted.median) or predicted.median <= 0:
+        return Correction(Range(now.at_s, math.inf, math.inf), 1.0, "; ".join(events))
+    due_s = _due_s(predicted.median, course, share)
+    pace = min(PACES[1], max(PACES[0], due_s / now.at_s)) if now.at_s > 0 and due_s > 0 else 1.0
+    broken = [*events, *_out_of_range(predicted, pace, share, now, course)]
+    left_s = predicted.median - due_s
+    # What was seen counts as much as it is: the logarithms of both paces are weighed, so that 1/2 and 2 cancel.
+    slowdown = math.exp(-math.log(pace) * (1.0 if broken else share))
+    end = max(now.at_s, now.at_s + left_s * slowdown)
+    effects = [
+        *(Effect(each.name, each.shorter, each.longer) for each in predicted.effects),
+        Effect("pace so far", min(1.0, 1 / slowdown), max(1.0, 1 / slowdown)),
+        *(Effect(each, 1 / WIDENING, WIDENING) for each in broken),
+    ]
+    left = combined(max(end - now.at_s, 0.0), effects)
+    if left.median <= 0:
+        return Correction(Range(end, end, end, left.effects), pace, "; ".join(broken))
+    low, high = now.at_s + left.low, now.at_s + left.high
+    return Correction(Range(low, end, max(end, high), left.effects), pace, "; ".join(broken))
+
+
+def _due_s(end_s: float, course: Sequence[Sight], share: float) -> float:
+    """Return when so much should have been done."""
+    points = [Sight(0.0, 0.0), *course, Sight(end_s, 1.0)]
+    for before, after in pairwise(points):
+        if after.share >= share:
+            gained = after.share - before.share
+            part = (share - before.share) / gained if gained > 0 else 1.0
+            return before.at_s + max(0.0, part) * (after.at_s - before.at_s)
+    return end_s
+
+
+def _out_of_range(predicted: Range, pace: float, share: float, now: Sight, course: Sequence[Sight]) -> list[str]:
+    if now.at_s < SECONDS_TO_JUDGE:
+        return []
+    if share <= 0:
+        first_s = next((each.at_s for each in course if each.share > 0), predicted.median)
+        late_s = STUCK_AFTER * first_s * predicted.high / predicted.median
+        return ["nothing has moved, though the first part was due long ago"] if now.at_s > late_s else []
+    if share < SHARE_TO_JUDGE:
+        return []
+    slowest, fastest = predicted.median / predicted.high, predicted.median / predicted.low
+    if pace < slowest:
+        return [f"it is {1 / pace:.1f} times as slow as predicted, and {1 / slowest:.1f} was the most"]
+    if pace > fastest:
+        return [f"it is {pace:.1f} times as fast as predicted, and {fastest:.1f} was the most"]
+    return []

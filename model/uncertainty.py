@@ -1,0 +1,152 @@
+"""A prediction with its range: the simulation, once more at either end of each input that is not known exactly.
+
+    input                           effect on the time
+    ------------------------------  ------------------------------------------------------------------------------------
+    a range of the inventory        simulated with its lowest and highest value; the same key of all brokers together
+    runs, model, first, load        factors of `calibration.Spread`, on the seconds that machines decide: start, set-up,
+                                    tier, fetches, CPU, ISR; `model` on links and disks too, `runs` on disks
+    throttle                        its factor, on the seconds that the throttle decides
+
+How effects make a range: core/ranges.py. Everything is decided by the inputs: nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from .arrays import ClusterArrays, Floats
+from .calibration import Calibration, Spread
+from .core import EXACT, Cause, Effect, Outlook, Range, Seconds, Sight, combined
+from .engine import RESOLUTION, simulate
+from .inventory_parts import Policy
+from .moves import Moves
+from .results import ModelResult
+from .unsure import End, Unsure, groups
+
+MACHINE: Final = (
+    Cause.START,
+    Cause.REPLAY,
+    Cause.SETUP,
+    Cause.TIER,
+    Cause.FETCHES,
+    Cause.LEADER_CPU,
+    Cause.FOLLOWER_CPU,
+    Cause.ISR,
+)
+DISKS: Final = (Cause.LEADER_DISK, Cause.FOLLOWER_DISK)
+LINKS: Final = (Cause.LEADER_LINK, Cause.FOLLOWER_LINK, Cause.RACK_LINK)
+COURSE_INSTANTS: Final = 50
+RUNS: Final = "the spread of runs"
+MODEL: Final = "the error of the model"
+FIRST: Final = "a first run"
+LOAD: Final = "load on the machines"
+THROTTLE: Final = "the throttle's accuracy"
+_FIELDS: Final = {
+    "nic_in_bytes_per_s": "nic_in",
+    "nic_out_bytes_per_s": "nic_out",
+    "disk_read_bytes_per_s": "disk_read",
+    "disk_write_bytes_per_s": "disk_write",
+    "cores": "cores",
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Prediction:
+    """`range` is that of the time until the last replica is in sync."""
+
+    result: ModelResult
+    calibration: Calibration
+    range: Range
+
+
+def predict(
+    arrays: ClusterArrays,
+    moves: Moves,
+    policy: Policy,
+    calibration: Calibration,
+    *,
+    down_s: float = 0.0,
+    resolution: float = RESOLUTION,
+) -> Prediction:
+    """Return what `simulate` returns, and how sure it is."""
+
+    def run(cluster: ClusterArrays) -> ModelResult:
+        return simulate(cluster, moves, policy, calibration, down_s=down_s, resolution=resolution)
+
+    result = run(arrays)
+    median_s = result.duration_s
+    if not 0 < median_s < np.inf:
+        return Prediction(result, calibration, replace(EXACT, low=median_s, median=median_s, high=median_s))
+    effects = spread_effects(result.seconds, calibration.spread)
+    for name, members in groups(arrays.unsure):
+        times = [run(with_end(arrays, members, end)).duration_s for end in ("low", "high")]
+        effects.append(Effect.between(name, median_s, *times))
+    return Prediction(result, calibration, combined(median_s, effects))
+
+
+def outlook_of(arrays: ClusterArrays, found: Prediction, work: Floats, waits_s: float = 0.0) -> Outlook | None:
+    """Return what is kept of a prediction, to follow its moves by; None where it has no end. `work` [M] is what each
+    move counts in how far it is, `waits_s` what passes before the first begins.
+    """
+    result = found.result
+    if not 0 < found.range.median < np.inf:
+        return None
+    at_s = np.linspace(0.0, result.duration_s, COURSE_INSTANTS + 1)[1:]
+    takes_s = np.maximum(result.joined_s - result.first_fetch_s, 1e-9)
+    shares = np.clip((at_s[:, None] - result.first_fetch_s) / takes_s, 0.0, 1.0) @ (work / work.sum())
+    throttle = arrays.throttle_bytes_per_s
+    return Outlook.of(
+        found.range,
+        [Sight(*each) for each in zip(at_s.tolist(), shares.tolist(), strict=True)],
+        system=found.calibration.system,
+        machine_s=result.seconds.of(*MACHINE),
+        throttle_bytes_per_s=max(1, int(throttle)) if np.isfinite(throttle) else None,
+        waits_s=waits_s,
+    )
+
+
+def spread_effects(seconds: Seconds, spread: Spread) -> list[Effect]:
+    """Return what the spread of machines and of the model does to a time that goes there."""
+    return [
+        _partial(RUNS, seconds, (*MACHINE, *DISKS), spread.runs, spread.runs),
+        _partial(MODEL, seconds, (*MACHINE, *DISKS, *LINKS), spread.model, spread.model),
+        _partial(FIRST, seconds, MACHINE, 1.0, spread.first),
+        _partial(LOAD, seconds, MACHINE, 1.0, spread.load),
+        _partial(THROTTLE, seconds, (Cause.THROTTLE,), spread.throttle, spread.throttle),
+    ]
+
+
+def _partial(name: str, seconds: Seconds, causes: Sequence[Cause], quicker: float, slower: float) -> Effect:
+    """Return the effect of factors on a part of the time."""
+    part = seconds.of(*causes) / seconds.total if seconds.total > 0 else 0.0
+    return Effect(name, 1 - part * (1 - 1 / quicker), 1 + part * (slower - 1))
+
+
+def with_end(arrays: ClusterArrays, members: Sequence[Unsure], end: End) -> ClusterArrays:
+    """Return the cluster in which these figures are as low, or as high, as they may be."""
+    changes: dict[str, Any] = {}
+    for each in members:
+        value = each.at(end)
+        match each.kind:
+            case "broker":
+                field = _FIELDS[each.key]
+                values = changes.setdefault(field, getattr(arrays, field).copy())
+                values[arrays.broker_ids == each.broker] = value
+            case "link":
+                is_latency = each.key == "latency_ms"
+                field = "link_latency_s" if is_latency else "link_bytes_per_s"
+                values = changes.setdefault(field, getattr(arrays, field).copy())
+                at = arrays.rack_names.index(str(each.from_rack)), arrays.rack_names.index(str(each.to_rack))
+                values[at] = value / 1000 if is_latency else value
+            case "partition":
+                values = changes.setdefault("produce", arrays.produce.copy())
+                is_topic = np.array([name == each.topic for name in arrays.topic_names], dtype=np.bool_)
+                values[is_topic[arrays.topic] & (arrays.index == each.partition)] = value
+            case "tier":
+                tier = changes.get("tier", arrays.tier)
+                changes["tier"] = tier.model_copy(update={each.key: value})
+    return replace(arrays, **changes)

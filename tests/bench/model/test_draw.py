@@ -1,0 +1,135 @@
+"""Scenarios that are drawn, how far apart their runs are, and the verdict on them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierfetch.bench.model.draw import PARTITIONS, TIERED_PAIRS, TOTAL_MB, drawn
+from tierfetch.bench.model.judge import Aim, Sureness, Verdict, drawn_aim, judged, summary, sureness
+from tierfetch.bench.model.report import drawn_sentence
+from tierfetch.bench.model.scenario import COPY, FROM_TIER, Scenario
+from tierfetch.bench.model.spread import Series, spread_of
+from tierfetch.model import Spread
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 20), more=st.integers(0, 20))
+def test_a_seed_always_draws_the_same_and_a_longer_series_begins_alike(seed: int, count: int, more: int) -> None:
+    assert drawn(seed, count + more)[:count] == drawn(seed, count)
+
+
+@given(seed=st.integers(0, 2**32))
+def test_what_is_drawn_can_be_run(seed: int) -> None:
+    for each in drawn(seed, 5):
+        assert PARTITIONS[0] <= each.partitions <= PARTITIONS[1]
+        assert each.partitions <= each.total_mb <= TOTAL_MB[1]
+        assert each.local_share is None or each.is_tiered
+        assert each.latency_ms == 0 or each.is_tiered
+        assert each.policies is COPY or each.is_tiered
+        assert each.throttle_mb_s is None or each.throttle_mb_s >= 2 * each.produce_mb_s
+        if each.produce_mb_s and each.is_tiered:
+            assert each.local_share is not None
+            assert each.policies is FROM_TIER
+
+
+def test_every_kind_is_drawn() -> None:
+    found = drawn(1, 200)
+    assert {each.policies for each in found} == set(TIERED_PAIRS)
+    for share in (
+        sum(each.is_tiered for each in found),
+        sum(each.local_share is not None for each in found),
+        sum(each.produce_mb_s > 0 for each in found),
+        sum(each.throttle_mb_s is not None for each in found),
+        sum(each.latency_ms > 0 for each in found),
+        sum(each.partitions > 8 for each in found),
+    ):
+        assert 15 < share < 185
+
+
+def test_a_drawn_scenario_says_what_it_is() -> None:
+    found = Scenario(name="drawn 3", total_mb=90, partitions=7, local_share=0.25, throttle_mb_s=20, latency_ms=40)
+    assert found.text == "drawn 3: 90 MB in 7 of 2 MB segments, tiered, 25% local, throttle 20 MB/s, tier 40 ms"
+    assert Scenario(name="slow tier", total_mb=1).text == "slow tier"
+
+
+def test_coverage_is_the_share_of_runs_and_each_scenario_counts_the_same() -> None:
+    found = sureness([(1.0, 2.0), (1.0, 3.0)], [[1.5] * 4 + [2.5], [0.5]])
+    assert found == Sureness(pytest.approx(0.4), pytest.approx(2.5))
+    assert sureness([(0.0, math.inf)], [[1.0]]) is None
+
+
+GOOD_ONE = judged(1.04, [1.0] * 5)
+WRONG_ONE = judged(1.5, [1.0] * 5)
+NOISE = judged(1.0, [0.5, 1.0, 1.0, 1.0, 1.5])
+SURE = Sureness(0.8, 1.4)
+
+
+@pytest.mark.parametrize(
+    ("judgements", "sure", "aim"),
+    [
+        ([GOOD_ONE] * 10, SURE, Aim.HOLDS),
+        ([GOOD_ONE] * 9 + [WRONG_ONE], SURE, Aim.HOLDS),
+        ([GOOD_ONE] * 8 + [WRONG_ONE] * 2, SURE, Aim.DOES_NOT_HOLD),
+        ([GOOD_ONE] * 9 + [NOISE], SURE, Aim.HOLDS),
+        ([GOOD_ONE] * 8 + [NOISE] * 2, SURE, Aim.NOT_SHOWN),
+        ([WRONG_ONE] * 8 + [NOISE] * 2, SURE, Aim.NOT_SHOWN),
+        ([GOOD_ONE] * 8 + [WRONG_ONE, NOISE], SURE, Aim.DOES_NOT_HOLD),
+        ([GOOD_ONE] * 10, Sureness(0.7, 1.1), Aim.DOES_NOT_HOLD),
+        ([GOOD_ONE] * 10, Sureness(0.95, 9.0), Aim.DOES_NOT_HOLD),
+        ([GOOD_ONE] * 10, None, Aim.NOT_SHOWN),
+        ([], None, Aim.NOT_SHOWN),
+    ],
+)
+def test_the_verdict_on_drawn_scenarios(judgements, sure, aim) -> None:
+    assert drawn_aim(judgements, 0, sure) is aim
+
+
+def test_what_failed_counts_as_not_judged() -> None:
+    assert drawn_aim([GOOD_ONE] * 9, 1, SURE) is Aim.HOLDS
+    assert drawn_aim([GOOD_ONE] * 8, 2, SURE) is Aim.NOT_SHOWN
+
+
+def test_the_sentence_names_the_seed_and_why_nothing_is_shown() -> None:
+    judgements = [GOOD_ONE] * 8 + [NOISE] * 2
+    found = drawn_sentence("tierfetch", 7, judgements, summary(judgements), SURE)
+    assert found == (
+        "tierfetch: 10 scenarios drawn from seed 7: median error 4% (aim 10%), 80% within 25% (aim 90%), 80% of the"
+        " runs in their 80 % interval, whose upper end is 1.40 times its lower (aim 75% to 90%), 20% not judged (aim at"
+        " most 10%: 2 not measurable); the aim is not shown (more than 10% cannot be judged)"
+    )
+    assert NOISE.verdict is Verdict.NOT_MEASURABLE
+
+
+# --- how far apart runs are -------------------------------------------------------------------------------------------
+
+
+def test_runs_that_are_alike_have_no_spread() -> None:
+    found = spread_of([Series((1.0, 1.0, 1.0)), Series((5.0, 5.0))], Spread(model=1.3), 2, "here")
+    assert (found.runs, found.model, found.origin) == (1.0, 1.3, "here")
+
+
+def test_the_spread_of_runs_is_pooled_over_scenarios_whatever_their_length() -> None:
+    runs = [spread_of([Series((each, each * 1.1, each / 1.1))], Spread(), 2, "") for each in (1.0, 100.0)]
+    assert runs[0].runs == pytest.approx(runs[1].runs)
+    assert 1.1 < runs[0].runs < 1.2
+
+
+def test_first_runs_are_measured_beside_the_others() -> None:
+    found = spread_of([Series((1.0, 1.0), first_s=1.4), Series((2.0, 2.0), first_s=2.4)], Spread(), 2, "")
+    assert 1.2 < found.first <= 1.4
+    assert spread_of([Series((1.0, 1.0), first_s=1.4)], Spread(first=1.1), 2, "").first == 1.1, "one says little"
+
+
+def test_load_counts_where_it_differed() -> None:
+    busy = Series((1.0, 1.5), loads=(0.0, 2.0))
+    assert spread_of([busy], Spread(), 2, "").load == pytest.approx(1.5)
+    assert spread_of([Series((1.0, 1.5), loads=(1.0, 1.2))], Spread(load=1.2), 2, "").load == 1.2
+
+
+def test_what_a_session_cannot_say_stays_as_it_was() -> None:
+    usual = Spread(runs=1.2, origin="before")
+    assert spread_of([], usual, 2, "now") == usual
+    assert spread_of([Series((1.0,)), Series((1.0, math.inf))], usual, 2, "now") == usual

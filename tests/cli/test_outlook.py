@@ -1,0 +1,167 @@
+"""Predictions while their moves run, and the history that calibration learns from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar
+from tierfetch.cli.admin.outlook_text import SeldomText, end_text, keep, outcome_text, read_history
+from tierfetch.cli.admin.reassign import _with_history, reassign
+from tierfetch.cli.admin.reassign_run import Done, ProgressBar, now_ms
+from tierfetch.cli.model.calibrate import taught
+from tierfetch.model import Calibrations, Outlook, Past, Sight
+from tierfetch.planning.cluster_state import ClusterState, PartitionState
+from tierfetch.planning.execution import Finish
+from tierfetch.planning.journal import Header, Journal, Outcome, line_of
+from tierfetch.planning.plan_file import PlanFile
+from tierfetch.tests.model.builders import EXAMPLE
+from tierfetch.tests.planning.fake_cluster import FakeCluster, Run, entry
+
+OUTLOOK = Outlook(
+    system="tierfetch", low_s=80, median_s=100, high_s=130, machine_s=60, throttle_bytes_per_s=1_000_000, effects=()
+)
+ENTRIES = [entry(0, (1, 2), (3, 2), size_bytes=1000), entry(1, (1, 2), (3, 2), size_bytes=1000)]
+
+
+def past(measured_s: float, **changes: object) -> Past:
+    found = Past.of(OUTLOOK, measured_s, at_ms=1, cluster_id="c", what="reassign plan.json")
+    return found.model_copy(update=changes)
+
+
+def test_the_end_is_said_with_its_interval_and_why_it_no_longer_holds() -> None:
+    calm = end_text(OUTLOOK.corrected(Sight(50.0, 0.5)), 50.0)
+    assert calm.startswith("done in 50.0 s (")
+    broken = end_text(OUTLOOK.corrected(Sight(50.0, 0.5), ["broker 3 is not alive"]), 50.0)
+    assert broken.endswith("; the prediction no longer holds: broker 3 is not alive")
+    assert outcome_text(OUTLOOK, 90.0) == (
+        "predicted 1 min 40 s (in 80 % of the cases 1 min 20 s to 2 min 10 s), took 1 min 30 s"
+    )
+
+
+def test_a_log_gets_a_line_for_each_stage_and_seldom_for_a_time_alone() -> None:
+    now = [0.0]
+    seldom = SeldomText(lambda: now[0], 30.0)
+    assert seldom.of("a", "first") == "first"
+    now[0] = 29.0
+    assert seldom.of("a", "second") == "first"
+    assert seldom.of("b", "third") == "third"
+    now[0] = 60.0
+    assert seldom.of("b", "fourth") == "fourth"
+
+
+def test_a_history_grows_line_by_line_and_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "moves.history"
+    keep(path, past(90.0))
+    keep(path, past(120.0))
+    assert [each.measured_s for each in read_history(path)] == [90.0, 120.0]
+    path.write_text("{}\n")
+    with pytest.raises(click.ClickException, match=r"moves\.history: no history of moves: "):
+        keep(path, past(1.0))
+    assert path.read_text() == "{}\n", "it is left as it was"
+    with pytest.raises(click.ClickException, match="cannot be read"):
+        read_history(tmp_path / "absent")
+
+
+def journal() -> Journal:
+    run = Run(FakeCluster.of(ENTRIES), ENTRIES)
+    header = Header.model_validate_json(run.data.split(b"\n")[0]).model_copy(update={"outlook": OUTLOOK})
+    run.data = line_of(header)
+    run.now_ms = now_ms() - 50_000
+    run.ask("started")
+    return run.journal
+
+
+def test_execute_shows_the_end_beside_the_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    run, found = FakeCluster.of(ENTRIES), journal()
+    with ProgressBar() as bar:
+        run.reassign(("t", 0), (3, 2))
+        run.advance()
+        bar.show(found, run.state(), "t-1 to be in sync")
+        assert bar.broken == ""
+        run.live.discard(3)
+        bar.show(found, run.state(), "t-1 to be in sync")
+        run.live.add(3)
+        bar.show(found, run.state(), "t-1 to be in sync")
+    lines = capsys.readouterr().err.splitlines()
+    assert "1 of 2 partitions, waiting for t-1 to be in sync; done in 5" in lines[0]
+    assert "the prediction no longer holds: broker 3 is not alive" in lines[1]
+    assert bar.broken == "broker 3 is not alive", "what has happened stays"
+    assert len(lines) == 2
+
+
+def test_without_a_prediction_nothing_is_said_of_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(FakeCluster.of(ENTRIES), ENTRIES)
+    with ProgressBar() as bar:
+        bar.show(run.journal, run.cluster.state(), "t-1 to be in sync")
+    assert "done in" not in capsys.readouterr().err
+
+
+def test_what_came_of_a_plan_is_kept_and_said(tmp_path: Path) -> None:
+    ended = replace(journal(), began_at_ms=0, leading_at_ms=90_000, ended_at_ms=400_000)
+    path = tmp_path / "moves.history"
+    done = _with_history(Done(Finish(Outcome.DONE), 2, 400.0, ()), ended, path, "")
+    assert "took 1 min 30 s" in done.notes[-1], "leaders that warm up afterwards are no part of it"
+    (kept,) = read_history(path)
+    assert (kept.measured_s, kept.median_s, kept.broken) == (90.0, 100.0, "")
+    for outcome in (Outcome.PAUSED, Outcome.CANCELLED, Outcome.STOPPED):
+        _with_history(Done(Finish(outcome), 2, 400.0, ()), ended, path, "")
+    assert len(read_history(path)) == 1
+
+
+def test_wait_shows_when_a_broker_will_be_in_sync() -> None:
+    now = [0.0]
+    bar = WaitingBar(lambda: now[0], OUTLOOK)
+    lines = []
+    for at_s, alive, in_sync in ((0.0, False, 0), (50.0, True, 2), (60.0, False, 2), (110.0, True, 4)):
+        now[0] = at_s
+        progress = BrokerProgress(3, is_alive=alive, replicas=4, in_sync=in_sync)
+        lines.append(bar._end(progress))
+    assert lines[0].startswith("; done in 1 min 40 s (")
+    assert lines[1].startswith("; done in 50.0 s (")
+    assert "the prediction no longer holds: broker 3 died meanwhile" in lines[2]
+    assert lines[3] == ""
+    assert bar.in_sync_s == 110.0
+    assert bar.saw_it_all
+    late = WaitingBar(lambda: now[0], OUTLOOK)
+    late._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=1))
+    late._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=4))
+    assert not late.saw_it_all, "part of it was over before"
+
+
+def test_calibration_learns_from_the_history_of_its_own_system() -> None:
+    usual = Calibrations.default()
+    found, said = taught(usual, [past(160.0)] * 8)
+    ours, before = found.systems["tierfetch"], usual.systems["tierfetch"]
+    assert ours.start_s == pytest.approx(before.start_s * 2**0.8, rel=0.01)
+    assert ours.fetch_bytes_per_s == pytest.approx(before.fetch_bytes_per_s / 2**0.8, rel=0.01)
+    assert ours.origin.endswith("8 moves of its history")
+    assert found.systems["kafka"] == usual.systems["kafka"]
+    assert said[0].startswith("tierfetch: 8 of 8 moves tell")
+    assert taught(usual, []) == (usual, ["the history has no move of a system that was measured"])
+
+
+def test_a_plan_says_how_long_it_takes_and_brings_that_to_execute(tmp_path: Path) -> None:
+    out = tmp_path / "plan.json"
+    words = ["plan", "--cluster", str(EXAMPLE), "--remove", "3", "--out", str(out)]
+    done = CliRunner().invoke(reassign, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "predicted to take " in done.output
+    outlook = PlanFile.read(out).details.outlook
+    assert outlook is not None
+    assert outlook.low_s < outlook.median_s < (outlook.high_s or 0)
+    assert outlook.throttle_bytes_per_s == PlanFile.read(out).details.throttle_bytes_per_s
+    assert outlook.course[-1][1] == pytest.approx(1.0)
+    shown = json.loads(CliRunner().invoke(reassign, [*words[:-2], "--json"]).stdout)
+    assert shown["predicted_s"]["median"] == pytest.approx(outlook.median_s)
+
+
+def test_a_state_without_the_plans_topic_is_no_error() -> None:
+    state = ClusterState(frozenset({1, 2, 3}), {("x", 0): PartitionState("x", (1,), (1,), 1)})
+    with ProgressBar() as bar:
+        bar.show(journal(), state, "")
