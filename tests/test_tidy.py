@@ -176,7 +176,6 @@ SPLINTERS_WITH_A_REASON = {
     "protocol/net/admission.py": "limits as values and decisions, apart from the sockets",
     "quorum/core/high_watermark.py": "the rule that Raft's safety rests on, with a test and planted bugs of its own",
     "rlm/core/retention.py": "KIP-405's retention by size and time, apart from the plan that asks for it",
-    "sim/faults/directories.py": "faults stand apart from the scenarios that play them",
     "sim/faults/quorum_scenes.py": "faults stand apart from the scenarios that play them",
     "testing/cluster/moto.py": "imported only for a bucket, for moto is optional",
 }

@@ -63,6 +63,8 @@ fails any longer and everything must converge. Each fault ends by itself; at the
 | directory hangs | broker          | the same               | no call in it ends that the page cache does not answer |
 | directory fills | broker          | the same               | writes in it fail: no space is left                    |
 | directory lost  | broker          | the same               | down; an empty directory is in its place               |
+| move directory  | broker          | -                      | at once: some of its replicas shall be in another log  |
+|                 |                 |                        | directory                                              |
 | rotten downloads | -              | probability            | a bit of what the store sends is wrong                 |
 | late listings   | -               | seconds                | listings do not show what was put or deleted within    |
 | resets          | host            | a second               | of its connections so many are reset, each at one end; |
@@ -160,6 +162,7 @@ class FaultKind(StrEnum):
     MIN_ISR = "min isr"
     UNREGISTER = "unregister"
     QUOTA = "quota"
+    MOVE_DIRECTORY = "move directory"
 
 
 STORE_KINDS = frozenset(
@@ -234,6 +237,7 @@ TABLE_KINDS = frozenset(
 
 AT_ONCE = frozenset(
     {
+        FaultKind.MOVE_DIRECTORY,
         FaultKind.MOVE_LEADER,
         FaultKind.GHOST,
         FaultKind.REPLACE_TOPIC,
@@ -412,7 +416,7 @@ _LOSS_GAP_MS = 8_000
 
 
 def _swarm(rng: Random, targets: Targets) -> list[FaultKind]:
-    refused = SCENE_KINDS | HARDWARE_KINDS | DIRECTORY_KINDS | TABLE_KINDS
+    refused = SCENE_KINDS | HARDWARE_KINDS | DIRECTORY_KINDS | TABLE_KINDS | {FaultKind.MOVE_DIRECTORY}
     refused |= frozenset() if targets.has_store else STORE_KINDS
     refused |= frozenset() if targets.has_quorum else QUORUM_KINDS
     refused |= frozenset() if targets.wiped else {FaultKind.WIPE}

@@ -7,7 +7,7 @@ It reads the files itself, batch by batch, and does not ask the broker's recover
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -43,7 +43,9 @@ class Cluster(Protocol):
 
 
 class LossJudge:
-    """Judges the losses of the brokers in `node_ids` (by host name), whose logs are in `directory`."""
+    """Judges the losses of the brokers in `node_ids` (by host name). `log_of` returns where the log of a broker's
+    replica is, `is_in` whether it is lost with a log directory.
+    """
 
     def __init__(
         self,
@@ -51,7 +53,8 @@ class LossJudge:
         cluster: Cluster,
         replicas: Replicas,
         node_ids: Mapping[str, int],
-        directory: Path,
+        log_of: Callable[[int, TopicIdPartition], Path],
+        is_in: Callable[[int, Path, TopicIdPartition], bool],
     ) -> None:
         self._ended: dict[TopicIdPartition, list[AllowedLoss]] = {}
         """Losses that no longer excuse what is reported now."""
@@ -61,7 +64,8 @@ class LossJudge:
         self._cluster = cluster
         self._replicas = replicas
         self._node_ids = node_ids
-        self._directory = directory
+        self._log_of = log_of
+        self._is_in_directory = is_in
         self._version = -1
         self._ends_before: dict[tuple[int, TopicIdPartition], int] = {}
 
@@ -128,9 +132,7 @@ class LossJudge:
                     self._of(name, flush_messages).machine_crashed(
                         node_id,
                         surviving_end=surviving_end(
-                            files,
-                            files.log_at(self._directory / str(name.topic_partition)),
-                            has_gaps=is_compacted(self._cluster.image, name),
+                            files, self._log_of(node_id, name), has_gaps=is_compacted(self._cluster.image, name)
                         ),
                         committed_end=min(end_before, self._replicas.of(name).committed_end),
                     )
@@ -138,8 +140,7 @@ class LossJudge:
 
     def _is_in(self, host: str, directory: Path | None, name: TopicIdPartition) -> bool:
         """Whether the host's log of the partition is in that log directory, if one is given."""
-        log = self._world.host(host).files.log_at(self._directory / str(name.topic_partition))
-        return directory is None or log.parent == directory
+        return directory is None or self._is_in_directory(self._node_ids[host], directory, name)
 
     def _wiped(self, host: str, directory: Path | None) -> None:
         node_id = self._node_ids[host]

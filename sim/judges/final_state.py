@@ -91,7 +91,7 @@ def replica_anomalies(
         return []
     hosted = {node_id: _hosted(brokers.get(node_id), name) for node_id in registration.replicas}
     replicas = [
-        _replica_state(node_id, partition, files[node_id], files[node_id].log_at(DIRECTORY / str(name)))
+        _replica_state(node_id, partition, files[node_id], partition.log.state.directory)
         for node_id, partition in hosted.items()
         if partition is not None
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...broker import Broker
 from ...broker.cluster import PartitionRegistration
@@ -31,6 +32,7 @@ from .core.events import (
     ReplicaChanged,
     ReplicaEvent,
     ReplicaLeft,
+    ReplicaMoved,
     Truncated,
 )
 from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus
@@ -57,6 +59,7 @@ class _Seen:
     status: ReplicaStatus | None
     """None before the first look; of a replica that was made again at first its predecessor's."""
     log: PartitionLog | None = None
+    directory: Path | None = None
     log_end_offset: int = -1
     high_watermark: int = -1
     log_start_offset: int = -1
@@ -72,6 +75,7 @@ class _Seen:
         state = log.state
         start, local_start = state.log_start_offset, state.segments.first_base_offset
         self.log, self.leadership, self.registration = log, leadership, registration
+        self.directory = state.directory
         self.log_start_offset, self.first_base_offset = start, local_start
         self.log_end_offset, self.high_watermark = state.log_end_offset, state.high_watermark
         self.epochs = state.epochs._entries
@@ -136,6 +140,7 @@ class ReplicaObserver:
                 seen.log_end_offset != state.log_end_offset
                 or seen.high_watermark != state.high_watermark
                 or seen.log is not log
+                or seen.directory is not state.directory
                 or seen.leadership is not leadership
                 or seen.registration is not partition.registration
                 or seen.log_start_offset != state.log_start_offset
@@ -198,12 +203,16 @@ class ReplicaObserver:
     def _look(self, seen: _Seen, partition: Partition, process: Process) -> None:
         self.looks += 1
         name, before, invariants = seen.key[1], seen.status, seen.invariants
+        was_in = seen.directory if seen.log is partition.log else None
         now = seen.take(partition, process)
         seen.status = self._statuses[seen.key] = now
         text = _transition(before, now)
         if text:
             self._record(process.host, f"{name.topic_partition} {_columns(now)} {text}")
         invariants.observe(now)
+        if was_in is not None and seen.directory is not None and was_in != seen.directory:
+            self._record(process.host, f"{name.topic_partition} -> moved to {seen.directory.parent}")
+            self._publish(ReplicaMoved(name, now.node_id, seen.directory.parent))
         self._publish(ReplicaChanged(name, now))
         self._publish_progress(name, before, now, process.host)
         if before is not None and before.incarnation == now.incarnation and now.log_end_offset < before.log_end_offset:

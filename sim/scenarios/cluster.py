@@ -65,6 +65,7 @@ from ..judges.core.throttles import ThrottlesJudge
 from ..judges.core.tiered_records import TieredRecordsJudge
 from ..judges.core.truth import ClusterTruth
 from ..judges.core.unfenced import UnfencedJudge
+from ..judges.directory_moves import DirectoryMovesJudge, LogPlaces
 from ..judges.durability import DurableLogs
 from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
 from ..judges.observer import ReplicaObserver
@@ -147,6 +148,9 @@ class ClusterScenario:
         self._disks = DurableLogs(
             lambda host: world.host(host).files, lambda directory: directory.name.startswith(f"{TABLE}-")
         )
+        self._places = LogPlaces(
+            self._hosts, lambda host: world.host(host).files, self.nodes.brokers, lambda: self.truth.image, self._disks
+        )
         self.quorum = QuorumJudge(self.nodes.controller_ids, self.nodes.replica, self._disks, world.record, judges.on)
         starters = {name: partial(self.nodes.start, name) for name in self.nodes.names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, judges.on)
@@ -194,7 +198,8 @@ class ClusterScenario:
     def _make_judges(self) -> list[Judge]:
         """Make all judges, and the clients, which ask some of them."""
         replicas, now_s = self.observer, self.world.loop.time
-        self.losses = LossJudge(self.world, self.truth, replicas, BROKERS, DIRECTORY)
+        places = self._places
+        self.losses = LossJudge(self.world, self.truth, replicas, BROKERS, places.log_of, places.is_in)
         self._heartbeats = HeartbeatJudge(
             now_s, warm_bytes=WarmingPolicy().bytes_min, warm_ms=self.options.thin_warm_ms
         )
@@ -215,7 +220,7 @@ class ClusterScenario:
             CoordinatorsJudge(self._has_lost, self._shared.now_ms),
             OwnershipJudge(tuple(self.workforce.inputs), self._has_lost, self._shared.now_ms, *GROUP_TIMEOUTS_MS),
             IsrMembersJudge(
-                replicas, self.losses.has_lost, lambda: self.truth.image, self._disks, self._hosts, DIRECTORY
+                replicas, self.losses.has_lost, lambda: self.truth.image, self._disks, self._hosts, places.log_of
             ),
             self._judge_leavers(),
             *self._judge_promises(),
@@ -231,6 +236,7 @@ class ClusterScenario:
             QuorumEpochsJudge(),
             ThrottlesJudge(),
             HandOversJudge(lambda: self.truth.image, BROKERS),
+            *self._judge_moves(),
             self._zombies,
         ]
 
@@ -287,6 +293,14 @@ class ClusterScenario:
             may_lose=lambda node_id: self._may_lose_logs(hosts[node_id]),
         )
 
+    def _judge_moves(self) -> list[Judge]:
+        """Make the judge of moves between log directories, where brokers have several."""
+        image, places = lambda: self.truth.image, self._places
+        self._moves = DirectoryMovesJudge(
+            image, self.observer, self.losses.has_lost, places.end_where_named, places.twice_open, BROKERS
+        )
+        return [self._moves] if self.options.log_directories > 1 else []
+
     def _judge_promises(self) -> list[Judge]:
         """Make the judges of what settings promise by when, faults or not."""
         options, now_s = self.options, self.world.loop.time
@@ -333,6 +347,7 @@ class ClusterScenario:
             FaultKind.MOVE_REPLICA: self.administrator.move_replica,
             FaultKind.IMPOSTOR: self._impostors.knock,
             FaultKind.UNREGISTER: self.operator.unregister,
+            FaultKind.MOVE_DIRECTORY: self.operator.move_directory,
         }
         return {
             **{kind: partial(self._request, work) for kind, work in of_cluster.items()},
@@ -626,6 +641,7 @@ class ClusterScenario:
             records = await reads.keyed(TABLE_PARTITION)
             self.anomalies += check_values(str(TABLE_PARTITION), self._crew.tables.histories, records)
         self.anomalies += self.operator.anomalies(lambda name: bool(self.losses.allowed_losses_of(name)))
+        self.anomalies += self._moves.anomalies(self._places.directory_of)
         await self._converge(self.world.now_s + CONVERGE_S)
         self._look_at_files()
 

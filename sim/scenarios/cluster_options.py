@@ -9,8 +9,12 @@ from typing import Final
 from ...broker import CombinedConfig, parse_combined
 from ...broker.config import BrokerConfig, parse_broker_config
 from ...quorum import ControllerConfig, parse_controller_config
+<<<<<<< ours
 from ..faults.actions import moments
 from ..faults.directories import sick_directories
+=======
+from ..faults.directories import directory_moves, sick_directories
+>>>>>>> theirs
 from ..faults.hardware import hardware
 from ..faults.log_scenes import log_scene
 from ..faults.scenes import Stage, scenes
@@ -52,6 +56,10 @@ CONSUMER_SESSION_MS: Final = 2_000
 DIRECTORIES_SHARE: Final = 0.1
 """The share of seeds whose brokers have several log directories, with faults of single ones."""
 DIRECTORY_HANG_MS: Final = 1_500
+MOVES_SHARE: Final = 0.4
+"""The share of those in which an administrator moves replicas between them."""
+MOVE_RATES: Final = (1_500, 10_000, 10_000_000)
+"""How many bytes a second are copied between log directories: a log of a few thousand takes seconds, or no time."""
 WARMER_BYTES_A_SECOND: Final = 20_000
 
 
@@ -96,6 +104,7 @@ class ClusterOptions:
     retention_ms: int = NO_LIMIT
     retention_bytes: int = NO_LIMIT
     log_directories: int = 1
+    move_bytes_per_s: int = MOVE_RATES[-1]
     workers: int = 0
     classic_group: bool = True
 
@@ -111,6 +120,7 @@ class ClusterOptions:
             slow_tier=chance("slow tier").random() < SLOW_TIER_SHARE,
             pipelined=chance("pipelined").random() < PIPELINED_SHARE,
             log_directories=2 if chance("log directories").random() < DIRECTORIES_SHARE else 1,
+            move_bytes_per_s=chance("move rate").choice(MOVE_RATES),
         )
         warms = rng.random() < WARMS_SHARE
         if rng.random() < FREQUENT_SHARE:
@@ -201,9 +211,17 @@ class ClusterOptions:
         ]
         if self.log_directories > 1:
             ill = {target for fault in failing for target in fault.targets}
+<<<<<<< ours
             more += sick_directories(chance("directories"), tuple(BROKERS), ill, SAFETY_MS)
         actions = moments(chance("actions"), self.administrator_pace_ms, SAFETY_MS)
         return generate(chance("faults"), targets, SAFETY_MS).with_more(more).with_actions(actions)
+=======
+            sick = sick_directories(chance("directories"), tuple(BROKERS), ill, SAFETY_MS)
+            more += sick
+            if chance("log directory moves").random() < MOVES_SHARE:
+                more += directory_moves(chance("directory moves"), tuple(BROKERS), sick, SAFETY_MS)
+        return generate(chance("faults"), targets, SAFETY_MS).with_more(more)
+>>>>>>> theirs
 
     @property
     def controllers(self) -> dict[str, int]:
@@ -302,6 +320,7 @@ class ClusterOptions:
             "listeners": f"PLAINTEXT://{name}:{PORT}",
             "log.dirs": ",".join(str(path) for path in LOG_DIRECTORIES[: self.log_directories]),
             "log.dir.hang.timeout.ms": str(DIRECTORY_HANG_MS),
+            "replica.alter.log.dirs.io.max.bytes.per.second": str(self.move_bytes_per_s),
             "broker.heartbeat.interval.ms": str(self.heartbeat_interval_ms),
             "controlled.shutdown.timeout.ms": "5000",
             "replica.lag.time.max.ms": str(self.lag_time_max_ms),

@@ -58,6 +58,7 @@ def unsettled(
         *_of_metadata(truth),
         *not_converged(brokers, truth.image, highest_start),
         *_of_configs(truth, brokers),
+        *_of_moves(brokers),
         *_of_tier(truth, brokers),
         *_of_leftovers(truth, brokers, store),
         *_of_deleted_topics(truth, brokers, store),
@@ -168,6 +169,13 @@ def _of_configs(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, st
             found = partition.log.state.config.retention_ms
             if wanted is not None and int(wanted) != found:
                 yield str(name), f"retention.ms is {wanted}, broker {node_id} goes by {found}"
+
+
+def _of_moves(brokers: Brokers) -> Iterator[tuple[str, str]]:
+    """Every move between log directories has ended."""
+    for node_id, broker in brokers.items():
+        if broker is not None and broker.moves.count:
+            yield f"broker {node_id}", f"{broker.moves.count} replicas still move between its log directories"
 
 
 def _of_deleted_topics(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,8 @@
 |                |                                                          | other place, else it registers again     |
 | quota          | AlterClientQuotas of the client `throttled`              | it progresses; no other client is       |
 |                |                                                          | throttled                                |
+| move directory | AlterReplicaLogDirs of some replicas of a broker         | each is there in the end, or whole where |
+|                |                                                          | it was (`judges.directory_moves`)        |
 
 `restart` (controlled shutdown, and a start) is made by the scenario, which has the hosts.
 """
@@ -26,6 +28,7 @@ from ...broker.cluster import PartitionRegistration
 from ...protocol import OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, TopicIdPartition
 from ...protocol.messages import Request, ResponseT
 from ...protocol.messages.brokers import UnregisterBrokerRequest
+from ...protocol.messages.cluster import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -41,7 +44,7 @@ from ...protocol.messages.quotas import (
 from ...protocol.net import Address, KafkaClient
 from ...protocol.wire import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly
-from ..judges.core.events import RecordsDeleted
+from ..judges.core.events import MoveAnswered, MoveRequested, OperatorEvent, RecordsDeleted
 from ..judges.core.throttles import THROTTLED
 from ..judges.core.truth import ClusterTruth
 from .client import client_ids
@@ -52,6 +55,8 @@ QUOTAS: Final = ("producer_byte_rate", "consumer_byte_rate")
 """Not `request_percentage`: it measures the CPU, which simulated nodes do not need."""
 RATES: Final = (400.0, 1_500.0, 20_000.0)
 ATTEMPTS: Final = 4
+MOVED_MAX: Final = 3
+"""Replicas that one request moves."""
 RETRY_S: Final = 0.3
 _SET: Final = 0
 
@@ -69,7 +74,7 @@ class Operator:
         replication_factor: int,
         may_delete_from_main: bool,
         kept: Collection[str] = (),
-        publish: Callable[[RecordsDeleted], None],
+        publish: Callable[[OperatorEvent], None],
         record: Callable[[str, str], None],
     ) -> None:
         self._truth = truth
@@ -145,6 +150,36 @@ class Operator:
             if self._is_done("quotas set", None if answer is None else answer.entries[0].error_code):
                 return
             await asyncio.sleep(RETRY_S)
+
+    async def move_directory(self, broker_id: int) -> None:
+        """Have some replicas of a broker moved to one of its log directories, which some may be in already. It is asked
+        once: a request without an answer may still be carried out.
+        """
+        broker, registration = self._brokers().get(broker_id), self._truth.image.brokers.get(broker_id)
+        hosted = [] if broker is None else sorted(broker.hosted.partitions.values(), key=lambda each: each.partition)
+        if broker is None or registration is None or not hosted:
+            return
+        directory = self._rng.choice(broker.logs.directories).path
+        names = [each.partition for each in self._rng.sample(hosted, min(len(hosted), self._rng.randint(1, MOVED_MAX)))]
+        topics = tuple(AlterReplicaLogDirTopic(name=name.topic, partitions=(name.partition,)) for name in names)
+        request = AlterReplicaLogDirsRequest(dirs=(AlterReplicaLogDir(path=str(directory), topics=topics),))
+        for name in names:
+            self._publish(MoveRequested(name, broker_id, directory))
+        try:
+            address = Address(registration.host, registration.port)
+            answer = await self._client.send(address, request, timeout_s=TIMEOUT_S)
+        except OUTSIDE as error:
+            self._record("operator", f"replicas moved: no answer: {type(error).__name__}")
+            return
+        codes = {
+            (topic.topic_name, each.partition_index): each.error_code
+            for topic in answer.results
+            for each in topic.partitions
+        }
+        for name in names:
+            code = codes.get((name.topic, name.partition), ErrorCode.unknown_server_error)
+            is_granted = self._is_done(f"replicas moved to {directory}", code)
+            self._publish(MoveAnswered(name, broker_id, directory, is_granted))
 
     def _is_done(self, what: str, code: ErrorCode | None) -> bool:
         """Whether an action succeeded; `code` is None if there was no answer."""

@@ -57,12 +57,20 @@ class NoPartition:
     image = ClusterImage("c", {}, {}, {})
 
 
+def log_of(_: int, name: TopicIdPartition) -> Path:
+    return Path("/data") / str(name.topic_partition)
+
+
+def is_in(_: int, directory: Path, __: TopicIdPartition) -> bool:
+    return directory == Path("/data")
+
+
 class Scene:
     def __init__(self, world: World) -> None:
         for name in NODES:
             world.host(name)
         self.observer = ReplicaObserver(lambda _: None, lambda *_: None, lambda _: None)
-        self.judge = LossJudge(world, OnePartition(), self.observer, NODES, Path("/data"))
+        self.judge = LossJudge(world, OnePartition(), self.observer, NODES, log_of, is_in)
         for node_id in (1, 2):
             self.sees(node_id, 10, leads=node_id == 1)
 
@@ -141,7 +149,7 @@ def test_a_broker_that_stops_in_order_still_believes_in_what_its_log_has(scene: 
     """Its log stays on its disk, unless another broker was assigned the replica, or the topic is gone."""
     replicas = ReplicaObserver(lambda _: None, lambda *_: None, lambda _: None)
     cluster = OnePartition() if is_assigned else NoPartition()
-    judge = LossJudge(scene.judge._world, cluster, replicas, NODES, Path("/data"))
+    judge = LossJudge(scene.judge._world, cluster, replicas, NODES, log_of, is_in)
     replicas.of(NAME).committed_end = 10
     replicas.of(NAME).forgive(4, (2,))
     judge.on(ReplicaLeft(2, NAME))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.sim.faults.directories import TIMES_MAX, sick_directories
+from tierfetch.sim.faults.directories import BEFORE_MS, MOVES_MAX, TIMES_MAX, directory_moves, sick_directories
 from tierfetch.sim.faults.schedule import DIRECTORY_KINDS, Fault, FaultKind
 from tierfetch.sim.faults.settings import log_directory
 from tierfetch.sim.machine.disk import SimDisk
@@ -60,6 +60,18 @@ def test_D4_every_kind_is_drawn_for_a_broker_whose_hardware_is_well_otherwise() 
     assert {log_directory(fault.value) for fault in faults} == set(LOG_DIRECTORIES)
     assert {fault.value for fault in faults if fault.kind is FaultKind.DIRECTORY_LOST} == {2}
     assert sick_directories(Random(1), BROKERS, set(BROKERS), SAFETY_MS) == []
+
+
+def test_D4_replicas_move_at_any_time_and_about_each_fault() -> None:
+    ill = [Fault(5_000, FaultKind.DIRECTORY_FAILS, ("broker-2",), 2_000, 2)]
+    drawn = [directory_moves(Random(seed), BROKERS, ill, SAFETY_MS) for seed in range(50)]
+    for moves in drawn:
+        assert {move.kind for move in moves} == {FaultKind.MOVE_DIRECTORY}
+        assert 2 + 1 <= len(moves) <= 2 + MOVES_MAX
+        before, during = moves[-2:]
+        assert before.targets == during.targets == ("broker-2",)
+        assert 5_000 - BEFORE_MS <= before.at_ms <= 5_000 <= during.at_ms <= 7_000
+    assert {move.targets for moves in drawn for move in moves[:-2]} == {(each,) for each in BROKERS}
 
 
 def test_D4_a_directory_that_fails_answers_from_the_page_cache_alone_and_the_other_is_well() -> None:

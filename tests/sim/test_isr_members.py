@@ -41,7 +41,12 @@ class Scene:
         hosts = {node_id: str(node_id) for node_id in (1, 2, 3)}
         self.lost: set[int] = set()
         self.judge = IsrMembersJudge(
-            self.observer, lambda node_id, _: node_id in self.lost, lambda: now, self, hosts, Path("/data")
+            self.observer,
+            lambda node_id, _: node_id in self.lost,
+            lambda: now,
+            self,
+            hosts,
+            lambda *_: Path("/data/t-0"),
         )
 
     def holds(self, host: str, directory: Path, end_offset: int) -> bool:

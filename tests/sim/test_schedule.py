@@ -46,7 +46,8 @@ def test_only_disks_that_may_be_lost_are_wiped() -> None:
 
 def test_every_kind_is_generated() -> None:
     kinds = {fault.kind for seed in range(60) for fault in generate(Random(seed), ALL, 20_000).faults}
-    assert kinds == set(FaultKind) - SCENE_KINDS - HARDWARE_KINDS - DIRECTORY_KINDS - TABLE_KINDS
+    drawn_elsewhere = SCENE_KINDS | HARDWARE_KINDS | DIRECTORY_KINDS | TABLE_KINDS | {FaultKind.MOVE_DIRECTORY}
+    assert kinds == set(FaultKind) - drawn_elsewhere
 
 
 def test_a_partition_has_two_sides() -> None:

@@ -4,7 +4,7 @@
 |----------------------------------|-----------------------------------------------------------------------------------|
 | brokers, after each loop event   | `ReplicaChanged`, `ReplicaLeft`, `Committed`, `LeaderProgressed`,                 |
 |                                  | `LeaderElected`, `Truncated`, `LogStartMoved`, `LocalStartMoved`,                 |
-|                                  | `JoinersRequested`, `LeaversRequested`, `IsrChangeSettled`                        |
+|                                  | `JoinersRequested`, `LeaversRequested`, `IsrChangeSettled`, `ReplicaMoved`        |
 | the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`, `QuorumEpochMoved`                             |
 | the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
 | the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
@@ -15,7 +15,8 @@
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
-| the scenario                     | `SecondPassed`, `MomentPassed`, `RecordsDeleted`, `NodeStopped`                   |
+| the scenario                     | `SecondPassed`, `MomentPassed`, `RecordsDeleted`, `NodeStopped`, `MoveRequested`, |
+|                                  | `MoveAnswered`                                                                    |
 """
 
 from __future__ import annotations
@@ -127,6 +128,15 @@ class IsrChangeSettled:
 
     partition: TopicIdPartition
     leader: ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaMoved:
+    """The open log of a replica is in another log directory than before."""
+
+    partition: TopicIdPartition
+    node_id: int
+    directory: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +341,25 @@ class NodeStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveRequested:
+    """An administrator begins to ask a broker to move a replica to one of its log directories."""
+
+    partition: TopicIdPartition
+    node_id: int
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class MoveAnswered:
+    """The broker grants that, or refuses it."""
+
+    partition: TopicIdPartition
+    node_id: int
+    directory: Path
+    is_granted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Throttled:
     """A client gets an answer with a throttle time."""
 
@@ -425,7 +454,7 @@ class TransactionCommitted:
     client: str
 
 
-OperatorEvent = RecordsDeleted | NodeStopped
+OperatorEvent = RecordsDeleted | NodeStopped | MoveRequested | MoveAnswered
 FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | PagesGivenUp | FilesChanged
 ReplicaEvent = (
     ReplicaChanged
@@ -439,6 +468,7 @@ ReplicaEvent = (
     | JoinersRequested
     | LeaversRequested
     | IsrChangeSettled
+    | ReplicaMoved
 )
 QuorumEvent = VoteCast | QuorumLeaderElected | QuorumEpochMoved
 MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected

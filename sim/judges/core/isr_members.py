@@ -38,7 +38,7 @@ class Disks(Protocol):
 
 
 class IsrMembersJudge:
-    """Judges by the cluster's newest image. `hosts` by broker id keep their logs in `directory`. `has_lost` says
+    """Judges by the cluster's newest image. `hosts` by broker id keep the log of a replica in `place`. `has_lost` says
     whether a node has lost something of a partition since it was level.
     """
 
@@ -49,14 +49,14 @@ class IsrMembersJudge:
         image: Callable[[], ClusterImage],
         disks: Disks,
         hosts: Mapping[int, str],
-        directory: Path,
+        place: Callable[[int, TopicIdPartition], Path],
     ) -> None:
         self._replicas = replicas
         self._has_lost = has_lost
         self._image = image
         self._disks = disks
         self._hosts = hosts
-        self._directory = directory
+        self._place_of = place
         self._min_isr: dict[UUID, int] = {}
         """The lowest `min.insync.replicas` of topics that had several: leaders see a change at their own time."""
 
@@ -142,7 +142,7 @@ class IsrMembersJudge:
         return image.partition(name.topic_partition) if image.topic_names.get(name.topic_id) == name.topic else None
 
     def _place(self, member: int, name: TopicIdPartition) -> tuple[str, Path]:
-        return self._hosts[member], self._directory / str(name.topic_partition)
+        return self._hosts[member], self._place_of(member, name)
 
     def _end(self, member: int, name: TopicIdPartition) -> int | None:
         """The end of its log. None if nothing can be demanded of it."""

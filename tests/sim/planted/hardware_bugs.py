@@ -7,11 +7,13 @@ from unittest.mock import patch
 from uuid import UUID
 
 from tierfetch.broker.replicas import failed_logs
+from tierfetch.broker.replicas.directory_moves import DirectoryMoves, _Move
 from tierfetch.broker.replicas.replica_directories import ReplicaDirectories
 from tierfetch.controller.core import broker_registration
 from tierfetch.controller.core.broker_changes import IsLost
 from tierfetch.controller.image.registrations import BrokerRegistration
 from tierfetch.fetcher.core.leader_replicas import LeaderReplicas
+from tierfetch.log import PartitionLog
 from tierfetch.log.keeper import LogManager
 from tierfetch.log.replica import recovery
 from tierfetch.sim.faults.schedule import FaultKind
@@ -120,4 +122,23 @@ def directory_left_is_enough() -> Iterator[None]:
 
     real_is_lost = broker_registration._is_lost
     with patch.object(broker_registration, "_is_lost", is_lost):
+        yield
+
+
+@planted(
+    "another log directory is reported before the copy there is whole",
+    file="broker/replicas/directory_moves.py",
+    scenario="cluster",
+    faults=(FaultKind.MOVE_DIRECTORY,),
+    log_directories=(2,),
+)
+def reported_too_early() -> Iterator[None]:
+    async def follow(self: DirectoryMoves, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
+        if move.key not in self.directories.promised:
+            self.directories.promised[move.key] = move.destination.directory_id
+            self._report(move)
+        return await real_follow(self, move, current, future)
+
+    real_follow = DirectoryMoves._follow
+    with patch.object(DirectoryMoves, "_follow", follow):
         yield
