@@ -39,6 +39,8 @@ from .settings import GroupShareSettings
 
 WRITES_JOINED_MAX: Final = 100
 """The number of decisions that share a write."""
+BATCHES_JOINED_MAX: Final = 5_000
+"""The number of ranges of offsets above which a write takes in no further decision."""
 WRITES_WAITING_MAX: Final = 10_000
 """The number of decisions that wait to be written; an acknowledgement beyond is COORDINATOR_NOT_AVAILABLE."""
 
@@ -263,7 +265,7 @@ class LiveSharePartition:
         """Return the decisions that share the next write: none is about records of another one."""
         taken: list[_Waiting] = []
         ranges: list[tuple[int, int]] = []
-        while self._waiting and len(taken) < WRITES_JOINED_MAX:
+        while self._waiting and len(taken) < WRITES_JOINED_MAX and len(ranges) < BATCHES_JOINED_MAX:
             some = [(batch.first, batch.last) for batch in self._waiting[0].write.batches]
             merged = sorted(ranges + some)
             if any(before[1] >= after[0] for before, after in pairwise(merged)):

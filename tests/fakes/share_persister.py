@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tierfetch.broker.share.core.partition import StoredBatch
-from tierfetch.broker.share.persister import UNINITIALIZED, ShareKey, StateSummary, StateWrite, StoredState
+from tierfetch.broker.share.persister import UNINITIALIZED, ShareKey, StateWrite, StoredState
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 
 
@@ -72,16 +72,6 @@ class FakeSharePersister:
         if self.lost_answers:
             self.lost_answers -= 1
             raise ConnectionResetError("the answer is lost")
-
-    async def initialize_state(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
-        self.states[key] = KeptState(state_epoch, -1, start_offset)
-
-    async def delete_state(self, key: ShareKey) -> None:
-        self.states.pop(key, None)
-
-    async def read_summary(self, key: ShareKey, leader_epoch: int) -> StateSummary:
-        state = self._state(key)
-        return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.completed)
 
     def let_go(self) -> None:
         """Answer what is held back."""

@@ -216,8 +216,12 @@ class SharePartition:
 
     def give_back(self, acquired: Iterable[AcquiredRecords]) -> None:
         """Undo an acquisition of this instant, which its member will not be sent."""
-        for piece in acquired:
-            self._set(piece.first, piece.last, Lot(RecordState.AVAILABLE, piece.delivery_count - 1))
+        self._runs.update(
+            [
+                (each.first, each.last, _becomes(Lot(RecordState.AVAILABLE, each.delivery_count - 1)))
+                for each in acquired
+            ]
+        )
 
     def _has_available(self, first: int, last: int) -> bool:
         return any(run.lot.is_available for run in self._runs.within(first, last))
@@ -234,8 +238,12 @@ class SharePartition:
                 end = min(run.last, run.first + left - 1)
                 taken.append(AcquiredRecords(run.first, end, run.lot.delivery_count + 1))
                 left -= end - run.first + 1
-        for piece in taken:
-            self._set(piece.first, piece.last, Lot(RecordState.ACQUIRED, piece.delivery_count, member, deadline_ms))
+        self._runs.update(
+            [
+                (each.first, each.last, _becomes(Lot(RecordState.ACQUIRED, each.delivery_count, member, deadline_ms)))
+                for each in taken
+            ]
+        )
         new = max(self._runs.end, first)
         if new <= last and left > 0 and room > 0:
             end = last if records_max is None else min(last, new + min(left, room) - 1)
@@ -243,12 +251,6 @@ class SharePartition:
             self._runs.append(end, Lot(RecordState.ACQUIRED, 1, member, deadline_ms))
             taken.append(AcquiredRecords(new, end, 1))
         return taken
-
-    def _set(self, first: int, last: int, lot: Lot) -> None:
-        self._runs.replace(first, last, lambda _: lot)
-
-    def _change(self, first: int, last: int, change: Change) -> None:
-        self._runs.replace(first, last, lambda lot: lot._replace(change=change))
 
     def _archive(self, first: int, last: int) -> None:
         """Archive offsets that have nothing to deliver, unless they were given to a member before."""
@@ -270,9 +272,13 @@ class SharePartition:
         for item in ranges:
             self._check_held(member, item)
         deadline_ms = now_ms + self.settings.lock_ms
-        for first, last, kind in ranges:
-            if kind is AcknowledgeType.RENEW:
-                self._runs.replace(first, last, lambda lot: lot._replace(deadline_ms=deadline_ms))
+        self._runs.update(
+            [
+                (first, last, lambda lot: lot._replace(deadline_ms=deadline_ms))
+                for first, last, kind in ranges
+                if kind is AcknowledgeType.RENEW
+            ]
+        )
         return self._begin(
             [(first, last, self._outcome_of(kind)) for first, last, kind in ranges if kind is not AcknowledgeType.RENEW]
         )
@@ -297,8 +303,9 @@ class SharePartition:
             for run in self._runs
             if run.lot.state is RecordState.ACQUIRED and run.lot.change is None and run.lot.deadline_ms <= now_ms
         ]
-        for run in ended:
-            self._runs.replace(run.first, run.last, lambda lot: Lot(self._released(lot), lot.delivery_count))
+        self._runs.update(
+            [(run.first, run.last, _becomes(Lot(self._released(run.lot), run.lot.delivery_count))) for run in ended]
+        )
         if not ended:
             return None
         batches = [StoredBatch(run.first, run.last, self._released(run.lot), run.lot.delivery_count) for run in ended]
@@ -312,12 +319,11 @@ class SharePartition:
 
         def settled(lot: Lot) -> Lot:
             change = lot.change
-            if change is None or change.number != write.number:
-                return lot
+            assert change is not None, (lot, write)
+            assert change.number == write.number, "another transition has begun on what is being written"
             return Lot(change.state, change.delivery_count) if is_written else lot._replace(change=None)
 
-        for first, last in write.ranges:
-            self._runs.replace(first, last, settled)
+        self._runs.update([(first, last, settled) for first, last in write.ranges])
         self._move_start()
 
     def log_start_moved(self, log_start_offset: int) -> None:
@@ -336,8 +342,12 @@ class SharePartition:
                 ranges.append((run.first, run.last))
         if not batches:
             return None
-        for batch in batches:
-            self._change(batch.first, batch.last, Change(number, RecordState(batch.state), batch.delivery_count))
+        self._runs.update(
+            [
+                (each.first, each.last, _begins(Change(number, RecordState(each.state), each.delivery_count)))
+                for each in batches
+            ]
+        )
         self._transitions = number
         return Write(number, tuple(ranges), joined(batches))
 
@@ -378,6 +388,14 @@ class SharePartition:
                 break
             offset = run.last + 1
         self._runs.drop_below(offset)
+
+
+def _becomes(lot: Lot) -> Callable[[Lot], Lot]:
+    return lambda _: lot
+
+
+def _begins(change: Change) -> Callable[[Lot], Lot]:
+    return lambda lot: lot._replace(change=change)
 
 
 def joined(batches: Iterable[StoredBatch]) -> tuple[StoredBatch, ...]:

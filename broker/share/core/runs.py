@@ -17,7 +17,7 @@ alike are one run. So there are at most twice as many runs as offsets that are n
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -110,17 +110,34 @@ class Runs:
 
     def replace(self, first: int, last: int, changed: Callable[[Lot], Lot]) -> None:
         """Change what is between two offsets."""
-        first, last = max(first, self.start), min(last, self.end - 1)
-        if first > last:
+        self.update([(first, last, changed)])
+
+    def update(self, changes: Sequence[tuple[int, int, Callable[[Lot], Lot]]]) -> None:
+        """Change what is in ranges of offsets, in one pass. They are in their order, and do not overlap."""
+        end = self.end - 1
+        clipped = [
+            (max(first, self.start), min(last, end), changed)
+            for first, last, changed in changes
+            if max(first, self.start) <= min(last, end)
+        ]
+        if not clipped:
             return
-        low, high = self._index(first), self._index(last)
+        low, high = self._index(clipped[0][0]), self._index(clipped[-1][1])
         runs: list[Run] = []
+        next_change = 0
         for run in self._runs[low : high + 1]:
-            if run.first < first:
-                runs.append(Run(run.first, first - 1, run.lot))
-            runs.append(Run(max(run.first, first), min(run.last, last), changed(run.lot)))
-            if run.last > last:
-                runs.append(Run(last + 1, run.last, run.lot))
+            offset = run.first
+            while next_change < len(clipped) and clipped[next_change][0] <= run.last:
+                first, last, changed = clipped[next_change]
+                if first > offset:
+                    runs.append(Run(offset, first - 1, run.lot))
+                runs.append(Run(max(offset, first), min(run.last, last), changed(run.lot)))
+                offset = runs[-1].last + 1
+                if last > run.last:
+                    break
+                next_change += 1
+            if offset <= run.last:
+                runs.append(Run(offset, run.last, run.lot))
         self._put(low, high + 1, runs)
 
     def drop_below(self, offset: int) -> None:

@@ -188,6 +188,27 @@ async def test_two_fetches_do_not_read_the_same_at_the_same_time(host: Host, sce
     assert sorted(answer.acquired for answer in answers) == [((0, 0, 1),), ((1, 1, 1),)]
 
 
+async def test_a_fetch_waits_for_the_one_that_is_reading(host: Host, scene: Scene) -> None:
+    partition = await topic(host, 1, 1)
+    read, goes_on, reads = partition.log.read, asyncio.Event(), 0
+
+    async def held_back(*args: Any, **kwargs: Any) -> LogSlice:
+        nonlocal reads
+        reads += 1
+        await goes_on.wait()
+        return await read(*args, **kwargs)
+
+    partition.log.read = held_back  # type: ignore[method-assign]
+    first, second = Member(scene, "a", id_of(partition)), Member(scene, "b", id_of(partition), connection=2)
+    reading = asyncio.create_task(first.fetch(max_wait_ms=FOREVER_MS, max_records=1))
+    await until(lambda: reads == 1)
+    waiting = asyncio.create_task(second.fetch(max_wait_ms=FOREVER_MS))
+    await turns()
+    assert reads == 1, "what another one is reading is read too"
+    goes_on.set()
+    assert ((await reading).acquired, (await waiting).acquired) == (((0, 0, 1),), ((1, 1, 1),))
+
+
 async def test_a_lock_ends_and_wakes_who_waits(host: Host, scene: Scene) -> None:
     scene.settings = replace(scene.settings, records=ShareSettings(lock_ms=20))
     partition = await topic(host, 1)

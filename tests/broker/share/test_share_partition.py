@@ -288,6 +288,10 @@ def test_what_was_written_is_loaded_and_gaps_in_it_were_never_finished() -> None
     )
 
 
+def test_a_lock_that_was_written_is_of_the_leader_that_gave_it() -> None:
+    assert states(SharePartition.load(0, [StoredBatch(0, 1, ACQUIRED, 2)], SETTINGS)) == [(0, 1, AVAILABLE, 2)]
+
+
 @pytest.mark.parametrize(
     "stored",
     [
