@@ -1,6 +1,7 @@
-"""What keeps the state of share groups, as the leaders of partitions and the group coordinator need it (KIP-932).
+"""What keeps the state of share-partitions, as the leaders of partitions need it (KIP-932).
 
-Kafka's `Persister`. Every call raises KafkaError as the share coordinator answers, or after a deadline of its own:
+The half of Kafka's `Persister` that they use. Every call raises KafkaError as the share coordinator answers, or after
+a deadline of its own:
 
 | error | what it means |
 |---|---|
@@ -53,16 +54,6 @@ class StateWrite:
     batches: tuple[StoredBatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StateSummary:
-    """How far a share-partition is. `completed` is -1 where that is not known."""
-
-    state_epoch: int
-    leader_epoch: int
-    start_offset: int
-    completed: int = -1
-
-
 class LeaderPersister(Protocol):
     """What the leader of a partition needs."""
 
@@ -71,16 +62,3 @@ class LeaderPersister(Protocol):
 
     async def write_state(self, key: ShareKey, write: StateWrite) -> None:
         """Return once the change is durable."""
-
-
-class Persister(LeaderPersister, Protocol):
-    """Everything that is done with the state of share groups."""
-
-    async def initialize_state(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
-        """Begin the state of a share-partition, or begin it again."""
-
-    async def delete_state(self, key: ShareKey) -> None:
-        """Forget a share-partition. It is no error if there is none."""
-
-    async def read_summary(self, key: ShareKey, leader_epoch: int) -> StateSummary:
-        """Return how far a share-partition is; `leader_epoch` is the asker's, -1 if it has none."""

@@ -9,12 +9,8 @@ from typing import Final
 from ...broker import CombinedConfig, parse_combined
 from ...broker.config import BrokerConfig, parse_broker_config
 from ...quorum import ControllerConfig, parse_controller_config
-<<<<<<< ours
 from ..faults.actions import moments
-from ..faults.directories import sick_directories
-=======
 from ..faults.directories import directory_moves, sick_directories
->>>>>>> theirs
 from ..faults.hardware import hardware
 from ..faults.log_scenes import log_scene
 from ..faults.scenes import Stage, scenes
@@ -211,17 +207,12 @@ class ClusterOptions:
         ]
         if self.log_directories > 1:
             ill = {target for fault in failing for target in fault.targets}
-<<<<<<< ours
-            more += sick_directories(chance("directories"), tuple(BROKERS), ill, SAFETY_MS)
-        actions = moments(chance("actions"), self.administrator_pace_ms, SAFETY_MS)
-        return generate(chance("faults"), targets, SAFETY_MS).with_more(more).with_actions(actions)
-=======
             sick = sick_directories(chance("directories"), tuple(BROKERS), ill, SAFETY_MS)
             more += sick
             if chance("log directory moves").random() < MOVES_SHARE:
                 more += directory_moves(chance("directory moves"), tuple(BROKERS), sick, SAFETY_MS)
-        return generate(chance("faults"), targets, SAFETY_MS).with_more(more)
->>>>>>> theirs
+        actions = moments(chance("actions"), self.administrator_pace_ms, SAFETY_MS)
+        return generate(chance("faults"), targets, SAFETY_MS).with_more(more).with_actions(actions)
 
     @property
     def controllers(self) -> dict[str, int]:

@@ -65,6 +65,28 @@ def test_G1_a_group_has_configs_of_its_own(cluster: Harness) -> None:
     assert cluster.image.config(GROUP, "g") == {}
 
 
+@pytest.mark.parametrize(
+    ("key", "good", "bad"),
+    [
+        ("share.session.timeout.ms", ["50000"], ["0", "x"]),
+        ("share.record.lock.duration.ms", ["20000"], ["-1"]),
+        ("share.delivery.count.limit", ["3"], [str(1 << 31)]),
+        ("share.isolation.level", ["read_committed", "read_uncommitted"], ["committed", ""]),
+        (
+            "share.auto.offset.reset",
+            ["earliest", "latest", "by_duration:P1DT2H", "by_duration:PT0.5S"],
+            ["none", "by_duration:", "by_duration:5", "by_duration:-P1D", "by_duration:P-1D"],
+        ),
+    ],
+)
+def test_a_share_group_has_configs_of_its_own(cluster: Harness, key: str, good: list[str], bad: list[str]) -> None:
+    for value in good:
+        assert alter(cluster, (key, SET, value), kind=GROUP, name="g")["error_code"] is ErrorCode.none
+    for value in bad:
+        assert alter(cluster, (key, SET, value), kind=GROUP, name="g")["error_code"] is ErrorCode.invalid_config
+    assert cluster.image.config(GROUP, "g") == {key: good[-1]}
+
+
 def test_a_list_grows_no_longer_than_a_record_can_hold(cluster: Harness) -> None:
     first, second = (",".join(f"{number}:1" for number in range(base, base + 3000)) for base in (10_000, 20_000))
     key = "leader.replication.throttled.replicas"

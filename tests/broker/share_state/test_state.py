@@ -194,6 +194,19 @@ def test_reading_the_log_gives_what_is_committed_from_the_needed_offset_on(
         assert log.shard.latest(key) == (None if held is None else held.state)
 
 
+def test_an_update_needs_the_snapshot_before_it() -> None:
+    log = Log()
+    log.decide(A, initialized(None, 1, 0, NOW_MS))
+    log.step("write", A, 3, ACKNOWLEDGED)
+    log.decide(B, initialized(None, 1, 0, NOW_MS))
+    while log.waiting:
+        log.commit()
+    assert log.shard.needed_offset(3) == 0
+    log.step("rewrite", A, 0, 0)
+    log.commit()
+    assert log.shard.needed_offset(4) == 2
+
+
 def test_what_is_lost_takes_all_that_was_decided_on_it() -> None:
     log = Log()
     log.decide(A, initialized(None, 1, 0, NOW_MS))
