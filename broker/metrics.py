@@ -29,6 +29,7 @@ from .environment import NodeDisk
 from .groups.coordinator import GroupCoordinator
 from .groups.core.consumer.state import ConsumerGroupState
 from .groups.core.group_state import GroupState
+from .groups.core.share.state import ShareGroupState
 from .replicas.directory_moves import DirectoryMoves
 from .replicas.hosted_partitions import HostedPartitions
 from .replicas.partition import Partition
@@ -301,6 +302,11 @@ def group_metrics(groups: GroupCoordinator) -> Iterator[Metric]:
     family = GaugeMetricFamily("tierfetch_consumer_groups", "Coordinated groups of KIP-848 by state.", labels=["state"])
     for each in ConsumerGroupState:
         family.add_metric([each.value], consumers[each])
+    yield family
+    shares = groups.count_shares()
+    family = GaugeMetricFamily("tierfetch_share_groups", "Coordinated groups of KIP-932 by state.", labels=["state"])
+    for share in ShareGroupState:
+        family.add_metric([share.value], shares[share])
     yield family
 
 

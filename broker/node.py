@@ -85,9 +85,12 @@ from .replicas.replica_directories import ReplicaDirectories
 from .replicas.replication_throttles import ReplicationThrottles
 from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
+from .share.coordinated import CoordinatedPersister
 from .share.parts import ShareGroups
-from .share.persister import NoPersister
-from .share.settings import ShareLimits, default_settings, share_version
+from .share.settings import ShareLimits, group_settings, share_version
+from .share_state.client import ShareStateClient
+from .share_state.coordinator import ShareCoordinator
+from .share_state.settings import share_state_settings
 from .shared_lock import SharedLocks
 from .tier import Tier, open_tier
 from .transactions.parts import Brokers, Transactions
@@ -119,6 +122,7 @@ class Broker:
     tier: Tier | None
     groups: GroupCoordinator
     transactions: Transactions
+    shares: ShareCoordinator
     servers: Mapping[str, Server]
     """The listeners by name; all of them serve the same requests."""
 
@@ -254,7 +258,7 @@ class _Composition:
         stack.push_async_callback(groups.close)
         await groups.start()
         transactions = self._make_transactions(groups, client)
-        share = self._make_share_groups(tier)
+        self._make_share_groups(client, tier)
         warmer = self._make_warmer(tier)
         servers = await self._listen(logs, tier, warmer, requests)
         reload = ListenerReload(config, servers)
@@ -279,14 +283,13 @@ class _Composition:
             tier=tier,
             groups=groups,
             transactions=transactions,
+            shares=self._shares,
             servers=servers,
         )
         on_hosting(broker)
         if config.metrics_port is not None:
             await self._serve_metrics(broker, warmer, requests, more_metrics, config.metrics_port)
-        await self._host_partitions(
-            logs, fetchers, tier, RoleListeners(groups, transactions.coordinator, share.partitions)
-        )
+        await self._host_partitions(logs, fetchers, tier, self._roles())
         if warmer is not None:
             stack.push_async_callback(cancelled, asyncio.create_task(warmer.run(), name="warmer"))
         for server in servers.values():
@@ -294,6 +297,10 @@ class _Composition:
         stack.push_async_callback(self._view.leave)
         await self._view.serve()
         return broker
+
+    def _roles(self) -> RoleListeners:
+        """Return what begins and ends with leaderships."""
+        return RoleListeners(self._groups, self._transactions.coordinator, self._shares, self._share.partitions)
 
     def _make_client(self) -> KafkaClient:
         return make_client(self._config, self._environment.rng, self._to_brokers)
@@ -386,14 +393,26 @@ class _Composition:
 
     # Share groups.
 
-    def _make_share_groups(self, tier: Tier | None) -> ShareGroups:
+    def _make_share_states(self, client: KafkaClient) -> ShareStateClient:
+        environment = self._environment
+        shares = self._shares = ShareCoordinator(
+            self._view, share_state_settings(self._config), environment.rng, environment.now_ms
+        )
+        self._stack.push_async_callback(shares.close)
+        timeout_s = self._config.request_timeout_ms / 1000
+        states = ShareStateClient(shares, client, environment.rng, timeout_s=timeout_s)
+        self._groups.use(states)
+        return states
+
+    def _make_share_groups(self, client: KafkaClient, tier: Tier | None) -> None:
         config, environment = self._config, self._environment
+        states = self._make_share_states(client)
         share = self._share = ShareGroups(
             self._hosted,
-            environment.share_persister or NoPersister(),
+            environment.share_persister or CoordinatedPersister(states),
             lambda: environment.share_persister is not None or share_version(self._view) > 0,
-            default_settings,
-            ShareLimits(response_bytes_max=config.fetch_max_bytes),
+            lambda group_id: group_settings(config, self._view.image.group_configs.get(group_id, {})),
+            ShareLimits(sessions_max=config.group_share_max_share_sessions, response_bytes_max=config.fetch_max_bytes),
             OffsetHandlers(
                 self._hosted,
                 None if tier is None else tier.offsets,
@@ -404,7 +423,6 @@ class _Composition:
             environment.now_ms,
         )
         self._stack.push_async_callback(share.close)
-        return share
 
     # Requests.
 
@@ -434,6 +452,7 @@ class _Composition:
             now_ms=self._environment.now_ms,
             groups=self._groups,
             transactions=self._transactions,
+            shares=self._shares,
             markers=self._markers,
             remote_reads=None if tier is None else tier.reads,
             remote_offsets=None if tier is None else tier.offsets,

@@ -14,8 +14,16 @@ from ...log.core import DEFAULTS_WITHOUT_EFFECT, INT64_MAX, TOPIC_CONFIG_TYPES, 
 from ...protocol import REMOTE_LOG_METADATA_TOPIC
 from ...protocol.records import TimestampType
 from ...protocol.wire import (
+    DELIVERY_LIMIT,
     GROUP_HEARTBEAT_INTERVAL,
     GROUP_SESSION_TIMEOUT,
+    ISOLATION,
+    LATEST,
+    LOCK_DURATION,
+    OFFSET_RESET,
+    RECORD_LOCKS,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
     ConfigSource,
     ConfigSynonym,
     ConfigType,
@@ -229,12 +237,20 @@ def describe_group(group_id: str, config: BrokerConfig, image: ClusterImage) -> 
     defaults = {
         GROUP_SESSION_TIMEOUT: str(config.group_consumer_session_timeout_ms),
         GROUP_HEARTBEAT_INTERVAL: str(config.group_consumer_heartbeat_interval_ms),
+        SHARE_SESSION_TIMEOUT: str(config.group_share_session_timeout_ms),
+        SHARE_HEARTBEAT_INTERVAL: str(config.group_share_heartbeat_interval_ms),
+        LOCK_DURATION: str(config.group_share_record_lock_duration_ms),
+        DELIVERY_LIMIT: str(config.group_share_delivery_count_limit),
+        RECORD_LOCKS: str(config.group_share_partition_max_record_locks),
+        OFFSET_RESET: LATEST,
+        ISOLATION: "read_uncommitted",
     }
     places = [(own, ConfigSource.DYNAMIC_GROUP_CONFIG), (defaults, ConfigSource.DEFAULT_CONFIG)]
     described = []
     for key in sorted(defaults):
         synonyms = tuple(ConfigSynonym(key, values[key], source) for values, source in places if key in values)
-        described.append(DescribedConfig(key, synonyms[0].value, ConfigType.INT, is_read_only=False, synonyms=synonyms))
+        kind = ConfigType.STRING if key in (OFFSET_RESET, ISOLATION) else ConfigType.INT
+        described.append(DescribedConfig(key, synonyms[0].value, kind, is_read_only=False, synonyms=synonyms))
     return described
 
 

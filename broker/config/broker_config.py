@@ -293,6 +293,55 @@ class TransactionKeys(PropertyKeys):
     transaction_state_log_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
 
 
+class ShareKeys(PropertyKeys):
+    """Share groups, and the coordinator of their state."""
+
+    group_share_session_timeout_ms: PositiveInt = 45_000
+    group_share_min_session_timeout_ms: PositiveInt = 45_000
+    group_share_max_session_timeout_ms: PositiveInt = 60_000
+    group_share_heartbeat_interval_ms: PositiveInt = 5_000
+    group_share_min_heartbeat_interval_ms: PositiveInt = 5_000
+    group_share_max_heartbeat_interval_ms: PositiveInt = 15_000
+    group_share_max_size: Annotated[int, Field(ge=1, le=1000)] = 200
+    group_share_record_lock_duration_ms: Annotated[int, Field(ge=1000, le=3_600_000)] = 30_000
+    group_share_min_record_lock_duration_ms: Annotated[int, Field(ge=1000, le=30_000)] = 15_000
+    group_share_max_record_lock_duration_ms: Annotated[int, Field(ge=30_000, le=3_600_000)] = 60_000
+    group_share_delivery_count_limit: Annotated[int, Field(ge=2, le=10)] = 5
+    group_share_min_delivery_count_limit: Annotated[int, Field(ge=2, le=5)] = 2
+    group_share_max_delivery_count_limit: Annotated[int, Field(ge=5, le=25)] = 10
+    group_share_partition_max_record_locks: Annotated[int, Field(ge=100, le=10_000)] = 2_000
+    group_share_min_partition_max_record_locks: Annotated[int, Field(ge=100, le=2_000)] = 100
+    group_share_max_partition_max_record_locks: Annotated[int, Field(ge=2_000, le=10_000)] = 10_000
+    group_share_max_share_sessions: PositiveInt = 2_000
+    share_coordinator_state_topic_num_partitions: PositiveInt = 50
+    share_coordinator_state_topic_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3
+    share_coordinator_state_topic_min_isr: PositiveInt = 2
+    share_coordinator_state_topic_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
+    share_coordinator_state_topic_compression_codec: Annotated[int, Field(ge=0, le=4), ConfigType.INT] = 0
+    """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+    share_coordinator_state_topic_prune_interval_ms: PositiveInt = 300_000
+    """How often records that are no longer needed are deleted."""
+    share_coordinator_snapshot_update_records_per_snapshot: Annotated[int, Field(ge=0, le=500)] = 500
+    share_coordinator_write_timeout_ms: PositiveInt = 5_000
+
+    @model_validator(mode="after")
+    def _check_share_groups(self) -> Self:
+        for what in ("session_timeout", "heartbeat_interval"):
+            least, value, most = (getattr(self, f"group_share_{each}{what}_ms") for each in ("min_", "", "max_"))
+            if not least <= value <= most:
+                key = what.replace("_", ".")
+                raise ValueError(
+                    f"group.share.{key}.ms ({value}) must be from group.share.min.{key}.ms ({least})"
+                    f" to group.share.max.{key}.ms ({most})"
+                )
+        if self.group_share_heartbeat_interval_ms >= self.group_share_session_timeout_ms:
+            raise ValueError(
+                f"group.share.heartbeat.interval.ms ({self.group_share_heartbeat_interval_ms}) must be below "
+                f"group.share.session.timeout.ms ({self.group_share_session_timeout_ms})"
+            )
+        return self
+
+
 class GroupKeys(PropertyKeys):
     """Consumer groups and their offsets."""
 
@@ -389,7 +438,7 @@ class RemoteKeys(PropertyKeys):
         return self
 
 
-class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, TransactionKeys, GroupKeys, RemoteKeys, QuorumKeys):
+class BrokerConfig(NodeKeys, LogKeys, ReplicaKeys, TransactionKeys, GroupKeys, ShareKeys, RemoteKeys, QuorumKeys):
     """All keys of one broker, checked."""
 
     security_properties: dict[str, str] = Field(default_factory=dict, repr=False)

@@ -69,7 +69,7 @@ class _Write(Generic[RecordT]):
 
 class ShardWriter(Generic[RecordT]):
     """The writer of one leader epoch of a partition. `apply` is called for each record once it is committed, with the
-    transaction that it belongs to.
+    transaction that it belongs to, and its offset.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ShardWriter(Generic[RecordT]):
         partition: Partition,
         leader_epoch: int,
         now_ms: WallClock,
-        apply: Callable[[RecordT, InTransaction | None], None],
+        apply: Callable[[RecordT, InTransaction | None, int], None],
         *,
         compression: Compression = Compression.NONE,
     ) -> None:
@@ -182,9 +182,9 @@ class ShardWriter(Generic[RecordT]):
         if committed is not None:
             await committed
         # Only what is committed is applied: an offset that was served could otherwise be lost with this leader.
-        for write in batch:
-            for record in write.records:
-                self._apply(record, transaction)
+        records = [record for write in batch for record in write.records]
+        for offset, record in enumerate(records, appended.last_offset + 1 - len(records)):
+            self._apply(record, transaction, offset)
 
     def _take(self) -> list[_Write[RecordT]]:
         """Return the next batch; writes whose caller gave up are left out."""

@@ -75,8 +75,8 @@ class ActiveShard(ABC, Generic[RecordT]):
     async def _resume(self, records: int) -> None:
         """Continue what was under way, now that the partition is read."""
 
-    def _apply(self, record: RecordT, transaction: InTransaction | None) -> None:
-        """Take in a record of its own once it is committed; machines with a `Stored` need not."""
+    def _apply(self, record: RecordT, transaction: InTransaction | None, offset: int) -> None:
+        """Take in a record of its own once it is committed at an offset; machines with a `Stored` need not."""
 
     def _release(self) -> None:
         """Give back what is held of the broker: leadership is over. It is called twice."""

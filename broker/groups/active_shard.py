@@ -53,6 +53,7 @@ from .core.memory import GroupMemory, bytes_of
 from .core.records import GroupKey, GroupRecord, GroupValue, decode_record
 from .core.shard import Shard
 from .settings import CoordinatorSettings
+from .share_groups import ShareGroups, ShareSurroundings
 
 _CLIENT_CODES: Final = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
@@ -80,6 +81,7 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         now_ms: WallClock,
         memory: GroupMemory,
         surroundings: Surroundings,
+        share_surroundings: ShareSurroundings,
     ) -> None:
         """`memory` is that of all shards of the broker."""
         super().__init__(partition, rng, now_ms, settings.compression)
@@ -87,6 +89,7 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         self.shard = Shard(settings.group)
         self._settings = settings
         self.consumers = ConsumerGroups(self, self.shard, memory, surroundings, self)
+        self.shares = ShareGroups(self, self.shard, memory, share_surroundings)
         self._accounted: set[str] = set()
         """The groups that `_memory` knows."""
         self._ended_early: list[tuple[int, bool]] = []
@@ -102,6 +105,9 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         """Step the group with an event and wait for its answer; a group that does not exist may begin with it."""
         with self._parking() as answered:
             event = event_of(answered)
+            if group_id in self.shard.shares:
+                code = ErrorCode.inconsistent_group_protocol if isinstance(event, Join) else ErrorCode.unknown_member_id
+                raise KafkaError(code, f"{group_id!r} is a share group")
             error = self._judge_size(group_id, event) if isinstance(event, Join) else ErrorCode.none
             if isinstance(event, Join) and error is not ErrorCode.none:
                 return refused(error, event.who.member_id)
@@ -203,6 +209,12 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
 
     async def delete(self, group_id: str) -> ErrorCode:
         """The group, with all its offsets."""
+        if group_id in self.shard.shares:
+            try:
+                await self.shares.delete(group_id)
+            except KafkaError as failure:
+                return failure.code
+            return ErrorCode.none
         error = self.shard.judge_delete(group_id)
         if error is not ErrorCode.none:
             return error
@@ -271,7 +283,7 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         else:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
 
-    def _apply(self, record: GroupRecord, transaction: InTransaction | None) -> None:
+    def _apply(self, record: GroupRecord, transaction: InTransaction | None, offset: int) -> None:
         if transaction is None:
             self.shard.apply(record)
         else:
@@ -290,15 +302,17 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         for producer_id, is_committed in self._ended_early:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
         name = self.partition.partition.topic_partition
-        groups = len(self.shard.groups) + len(self.shard.consumers)
+        groups = len(self.shard.groups) + len(self.shard.consumers) + len(self.shard.shares)
         _log.info("%s: %d groups from %d records", name, groups, records)
         self.consumers.resume()
+        self.shares.resume()
         for group_id, group in list(self.shard.groups.items()):
             self._perform(group_id, group, group.resume(self.now))
             self._account_for(group_id)
 
     def _release(self) -> None:
         self.consumers.release()
+        self.shares.release()
         for group_id in self._accounted:
             self._memory.hold((self, group_id), 0)
         self._accounted.clear()

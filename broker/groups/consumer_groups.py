@@ -1,26 +1,13 @@
-"""The consumer groups (KIP-848) of one led partition at work: decisions, their records, timers, expressions.
+"""The consumer groups (KIP-848) of one led partition at work (`decided_groups` has their decisions and timers).
 
-    request -> decision, applied -> records queued -> committed -> answer
-                                          | lost: this decision and all later ones of the group are undone
-
-Decisions follow each other without waiting for the log; an answer waits for everything that was decided of its group
-before it. So what a client is given is durable, and a group of a thousand members joins in few batches.
-
-| | bound |
-|---|---|
-| an answer waits for the log | `offsets.commit.timeout.ms`, then COORDINATOR_NOT_AVAILABLE; the decision goes its way |
-| all members of a broker's groups | `GROUPS_BYTES_MAX` (`core.memory`), then COORDINATOR_NOT_AVAILABLE to newcomers |
-| matching expressions with topics | in slices, once at a time for a group, at most each `REGEX_INTERVAL_MS` |
+Expressions are matched with topics in slices, once at a time for a group, and at most each `REGEX_INTERVAL_MS`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from ...protocol import ErrorCode, KafkaError
@@ -32,14 +19,15 @@ from .core.consumer.migration import downgrade, must_downgrade, upgrade
 from .core.consumer.records import Resolved
 from .core.consumer.state import ConsumerGroup
 from .core.consumer.topics import Topics, compiled
+from .core.decided import Decided
 from .core.group import Group
 from .core.group_state import GroupState
 from .core.memory import GroupMemory
 from .core.records import GroupRecord, GroupValue
 from .core.shard import Shard
+from .decided_groups import DecidedGroups, Pending
 
 REGEX_INTERVAL_MS: Final = 1_000
-RETRY_MS: Final = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -56,14 +44,6 @@ class Surroundings:
     settings_of: Callable[[str], ConsumerSettings]
     now_ms: WallClock
     commit_timeout_ms: int
-
-
-@dataclass(slots=True)
-class _Pending:
-    decision: Decision
-    committed: asyncio.Future[None]
-    was: GroupValue | None = None
-    """The classic group that became this one with the decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +68,10 @@ class ClassicGroups(Protocol):
         """Let a group be what it was: its record was not replaced."""
 
 
-class ConsumerGroups:
+class ConsumerGroups(DecidedGroups[ConsumerGroup]):
     """See the module's docstring."""
+
+    kind = "consumer"
 
     def __init__(
         self,
@@ -99,12 +81,10 @@ class ConsumerGroups:
         surroundings: Surroundings,
         classic: ClassicGroups,
     ) -> None:
+        super().__init__(runtime, shard.consumers, memory, surroundings.commit_timeout_ms)
         self._classic = classic
-        self._runtime = runtime
         self._shard = shard
-        self._memory = memory
         self._surroundings = surroundings
-        self._pending: dict[str, deque[_Pending]] = {}
         self._resolving: set[str] = set()
         self._matched: dict[str, _Matched] = {}
 
@@ -124,6 +104,8 @@ class ConsumerGroups:
         """Decide for a group, which may begin with it, and return the answer once it is durable. Raise KafkaError. A
         classic group is upgraded only by a member that joins.
         """
+        if group_id in self._shard.shares:
+            raise KafkaError(ErrorCode.group_id_not_found, f"group {group_id!r} is not a consumer group")
         group = self._shard.consumers.get(group_id) or ConsumerGroup(group_id)
         decision, world = Decision(group), self.world(group_id)
         classic = None if group_id in self._shard.consumers else self._shard.groups.get(group_id)
@@ -133,7 +115,7 @@ class ConsumerGroups:
             if classic is not None and may_upgrade:
                 upgrade(decision, classic, world)
             answer = decide(decision, world)
-            self._check_memory(decision)
+            self._check_memory(decision.group)
             self._submit_or_downgrade(decision, world, classic)
         except KafkaError:
             self._undo(decision)
@@ -141,14 +123,6 @@ class ConsumerGroups:
         self._maybe_resolve(group, world, visible)
         await self._settled(group_id)
         return answer
-
-    def _check_memory(self, decision: Decision) -> None:
-        held = self._memory.held_by((self, decision.group.group_id))
-        if decision.group.bytes_held > held and self._memory.used + decision.group.bytes_held - held > (
-            self._memory.bytes_max
-        ):
-            message = f"the groups of this broker hold {self._memory.used} of {self._memory.bytes_max} bytes"
-            raise KafkaError(ErrorCode.coordinator_not_available, message)
 
     def _submit_or_downgrade(self, decision: Decision, world: World, classic: Group | None = None) -> None:
         """Let a decision be written; with it the group becomes a classic one if only classic members are left."""
@@ -162,129 +136,43 @@ class ConsumerGroups:
         _log.info("group %r: only classic members are left, it is a classic group from now on", group.group_id)
         self._classic.become_classic(group.group_id, value)
 
-    def submit(self, decision: Decision, classic: Group | None = None) -> None:
+    def submit(self, decision: Decided[ConsumerGroup], was: Group | None = None) -> None:
         """Let a decision be written, and the group be what it says; it may have been a classic one. Raise KafkaError
         if it cannot be queued.
         """
-        group = decision.group
-        if decision.records:
-            self._queue(decision, classic)
-            if not group.is_nothing:
-                self._shard.consumers[group.group_id] = group
-                if classic is not None:
-                    self._classic.end_classic(group.group_id)
-        if not group.members:
-            self._matched.pop(group.group_id, None)
-        self._account_for(group)
-        self.set_timer(group)
+        super().submit(decision, was)
+        if not decision.group.members:
+            self._matched.pop(decision.group.group_id, None)
 
-    def _queue(self, decision: Decision, classic: Group | None = None) -> None:
-        group_id = decision.group.group_id
-        lost = partial(self._lost, group_id)
-        committed = self._runtime.submit(decision.records, on_lost=lost)
-        pending = self._pending.setdefault(group_id, deque())
-        pending.append(_Pending(decision, committed, None if classic is None else classic.as_value()))
-        committed.add_done_callback(partial(self._done, group_id))
+    def _queue(self, decision: Decided[ConsumerGroup], was: Group | None = None) -> None:
+        super()._queue(decision, None if was is None else was.as_value())
 
-    def _done(self, group_id: str, committed: asyncio.Future[None]) -> None:
-        if not committed.cancelled():
-            committed.exception()  # It is seen by those who wait; nothing waits for a timer's decision.
-        pending = self._pending.get(group_id)
-        while pending and pending[0].committed.done():
-            pending.popleft()
-        if not pending:
-            self._pending.pop(group_id, None)
+    def _begins(self, group: ConsumerGroup, was: Group | None) -> None:
+        if was is not None:
+            self._classic.end_classic(group.group_id)
 
-    def _lost(self, group_id: str) -> None:
-        """Undo what is not committed, newest first: later decisions were made on what was lost."""
-        error = KafkaError(ErrorCode.coordinator_not_available, f"group {group_id!r}: a record could not be written")
-        for each in reversed(self._pending.pop(group_id, ())):
-            if not each.committed.done():
-                each.decision.undo()
-                each.committed.set_exception(error)
-                self._put_back(each)
-        _log.warning("group %r: decisions were undone: their records could not be written", group_id)
-
-        group = self._shard.consumers.get(group_id)
-        if group is not None:
-            self._complete_deadlines(group)
-
-    def _undo(self, decision: Decision) -> None:
-        """Take back a decision that was not queued."""
-        decision.undo()
-        if decision.records and self._shard.consumers.get(decision.group.group_id) is decision.group:
-            self._complete_deadlines(decision.group)
-
-    def _complete_deadlines(self, group: ConsumerGroup) -> None:
-        """Give a session to members whose removal was undone; they are not looked at before `RETRY_MS` is over."""
-        world = self.world(group.group_id)
-        is_changed = group.complete_deadlines(world.now_ms, world.settings.session_timeout_ms)
-        self.set_timer(group, not_before_ms=world.now_ms + RETRY_MS if is_changed else 0)
-
-    def _put_back(self, lost: _Pending) -> None:
+    def _put_back(self, lost: Pending[ConsumerGroup]) -> None:
         """Let the group be of the kind that it was before a decision that is undone."""
         group, group_id = lost.decision.group, lost.decision.group.group_id
         if lost.was is not None or group.is_nothing:
-            if self._shard.consumers.get(group_id) is group:
+            if self._groups.get(group_id) is group:
                 self.forget(group_id)
             if lost.was is not None:
                 self._classic.put_back_classic(group_id, lost.was)
-        elif self._shard.consumers.get(group_id) is not group:
+        elif self._groups.get(group_id) is not group:
             self._classic.end_classic(group_id)
-            self._shard.consumers[group_id] = group
+            self._groups[group_id] = group
         self._account_for(group)
-
-    async def _settled(self, group_id: str) -> None:
-        pending = self._pending.get(group_id)
-        if not pending:
-            return
-        try:
-            async with asyncio.timeout(self._surroundings.commit_timeout_ms / 1000):
-                await asyncio.shield(pending[-1].committed)
-        except TimeoutError:
-            message = f"group {group_id!r}: its record is not committed yet"
-            raise KafkaError(ErrorCode.coordinator_not_available, message) from None
-
-    def _account_for(self, group: ConsumerGroup) -> None:
-        is_known = self._shard.consumers.get(group.group_id) is group
-        self._memory.hold((self, group.group_id), group.bytes_held if is_known else 0)
-
-    # Life.
-
-    def resume(self) -> None:
-        """The partition is read: every member has a whole session from now on."""
-        for group in self._shard.consumers.values():
-            world = self.world(group.group_id)
-            group.resume(world.now_ms, world.settings.session_timeout_ms)
-            self._account_for(group)
-            self.set_timer(group)
-
-    def release(self) -> None:
-        """Give back the memory."""
-        for group_id in self._shard.consumers:
-            self._memory.hold((self, group_id), 0)
 
     def forget(self, group_id: str) -> None:
         """Drop a group that was deleted, or that is another kind of group now."""
-        self._shard.consumers.pop(group_id, None)
+        super().forget(group_id)
         self._matched.pop(group_id, None)
-        self._memory.hold((self, group_id), 0)
-        self._runtime.stop_timer(_timer(group_id))
 
-    # Timers.
+    def _session_timeout_ms(self, group_id: str) -> int:
+        return self._surroundings.settings_of(group_id).session_timeout_ms
 
-    def set_timer(self, group: ConsumerGroup, not_before_ms: int = 0) -> None:
-        """Let the group be looked after when something is due."""
-        deadline_ms = group.deadline_ms()
-        if deadline_ms is None:
-            self._runtime.stop_timer(_timer(group.group_id))
-        else:
-            due_ms = max(deadline_ms, not_before_ms)
-            self._runtime.set_timer(_timer(group.group_id), due_ms, partial(self._fire, group))
-
-    def _fire(self, group: ConsumerGroup) -> None:
-        if self._shard.consumers.get(group.group_id) is not group:
-            return
+    def _look_after(self, group: ConsumerGroup) -> None:
         decision, world = Decision(group), self.world(group.group_id)
         lost = expire(decision, world)
         if lost:
@@ -356,8 +244,3 @@ class ConsumerGroups:
         except KafkaError:
             self._undo(decision)
             raise
-
-
-def _timer(group_id: str) -> tuple[str, str]:
-    """Return the name of the timer; that of a classic group is its id, whatever that is."""
-    return "consumer", group_id

@@ -27,9 +27,13 @@ from .core.consumer.topics import Topic, Topics
 from .core.events import Answer, Event, Token
 from .core.group_state import GroupState
 from .core.memory import GroupMemory
+from .core.share.heartbeat import ShareSettings
+from .core.share.state import ShareGroupState
 from .settings import CoordinatorSettings
+from .share_groups import NoStates, ShareStates, ShareSurroundings
 
 GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
 EXPIRE_WEIGHT: Final = 10
 """What a look at a group's offsets costs on the loop, in elements of `pace`."""
 _LOG_TAKES_NOTHING: Final = frozenset({ErrorCode.coordinator_not_available, ErrorCode.not_coordinator})
@@ -66,13 +70,34 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         self._topics: tuple[object, Topics] = (None, {})
         self._topics_version = 0
         self._surroundings = Surroundings(self._versioned_topics, self.settings_of, now_ms, settings.commit_timeout_ms)
+        self._states: ShareStates = NoStates()
+        self._share_surroundings = ShareSurroundings(
+            self._versioned_topics, self.share_settings_of, lambda: self._states, settings.commit_timeout_ms
+        )
+
+    def use(self, states: ShareStates) -> None:
+        """Keep the state of share groups with these share coordinators."""
+        self._states = states
+
+    @property
+    def states(self) -> ShareStates:
+        """The share coordinators."""
+        return self._states
 
     async def start(self) -> None:
         self._view.subscribe(self._on_image)
         self._each(self.settings.retention_check_interval_ms, self.expire)
 
     def _make_shard(self, partition: Partition) -> ActiveShard:
-        return ActiveShard(partition, self.settings, self._rng, self._now_ms, self.memory, self._surroundings)
+        return ActiveShard(
+            partition,
+            self.settings,
+            self._rng,
+            self._now_ms,
+            self.memory,
+            self._surroundings,
+            self._share_surroundings,
+        )
 
     # What consumer groups know.
 
@@ -81,6 +106,17 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         """Whether the cluster runs at a `group.version` that has consumer groups (KIP-848)."""
         features = self._view.image.features
         return features is None or features.get(GROUP_VERSION, 0) >= 1
+
+    @property
+    def has_share_groups(self) -> bool:
+        """Whether the cluster runs at a `share.version` that has share groups (KIP-932)."""
+        features = self._view.image.features
+        return features is None or features.get(SHARE_VERSION, 0) >= 1
+
+    def share_settings_of(self, group_id: str) -> ShareSettings:
+        """Return what holds for a share group: the broker's keys, under the group's own configs."""
+        configs = self._view.image.group_configs.get(group_id)
+        return self.settings.share if configs is None else self.settings.share.of(configs)
 
     def _versioned_topics(self) -> tuple[int, Topics]:
         topics = self._topics_now()
@@ -124,6 +160,10 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         """The groups that are coordinated here."""
         return Counter(group.state for active in self.shards for group in active.shard.groups.values())
 
+    def count_shares(self) -> Counter[ShareGroupState]:
+        """The share groups (KIP-932) that are coordinated here."""
+        return Counter(group.state for active in self.shards for group in active.shard.shares.values())
+
     def count_consumers(self) -> Counter[ConsumerGroupState]:
         """The consumer groups (KIP-848) that are coordinated here."""
         return Counter(group.state for active in self.shards for group in active.shard.consumers.values())
@@ -136,7 +176,9 @@ class GroupCoordinator(Coordinator[ActiveShard]):
             return
         deleted = frozenset(name for name, topic in old.topics.items() if topic.topic_id not in new.topic_names)
         if deleted:
+            topic_ids = frozenset(old.topics[name].topic_id for name in deleted)
             for active in self.shards:
+                active.shares.forget_topics(topic_ids)
                 for group_id, tombstones in active.shard.tombstones_of_topics(deleted):
                     active.write_tombstones_later(group_id, tombstones)
 

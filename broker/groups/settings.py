@@ -8,6 +8,7 @@ from ...protocol.records import Compression
 from ..config.broker_config import BrokerConfig
 from .core.consumer.decision import ConsumerSettings
 from .core.group_state import GroupSettings
+from .core.share.heartbeat import ShareSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,7 @@ class CoordinatorSettings:
 
     group: GroupSettings = field(default_factory=GroupSettings)
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
+    share: ShareSettings = field(default_factory=ShareSettings)
     topic_partitions: int = 50
     topic_replication_factor: int = 3
     topic_segment_bytes: int = 100 * 1024 * 1024
@@ -45,6 +47,15 @@ def coordinator_settings(config: BrokerConfig) -> CoordinatorSettings:
             assignors=config.group_consumer_assignors,
             migration_policy=config.group_consumer_migration_policy,
             regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        ),
+        share=ShareSettings(
+            session_timeout_ms=config.group_share_session_timeout_ms,
+            session_timeout_min_ms=config.group_share_min_session_timeout_ms,
+            session_timeout_max_ms=config.group_share_max_session_timeout_ms,
+            heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+            heartbeat_interval_min_ms=config.group_share_min_heartbeat_interval_ms,
+            heartbeat_interval_max_ms=config.group_share_max_heartbeat_interval_ms,
+            size_max=config.group_share_max_size,
         ),
         topic_partitions=config.offsets_topic_num_partitions,
         topic_replication_factor=config.offsets_topic_replication_factor,

@@ -17,10 +17,11 @@ forwarding      passes requests on to the active controller.
 configs         answers DescribeConfigs.
 delete_records  raises the log start, and answers once the ISR has followed.
 log_dirs        answers DescribeLogDirs.
-coordinators    finds the coordinator of a group, or of a transactional id.
+coordinators    finds the coordinator of a group, of a transactional id or of a share-partition.
 groups          answers JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 group_offsets   answers OffsetCommit, OffsetFetch and OffsetDelete.
 consumer_groups answers ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848).
+shares/         answers what is asked about share groups (KIP-932).
 group_admin     answers ListGroups, DescribeGroups and DeleteGroups.
 users           answers about the SCRAM credentials of users.
 transactions    answers InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn.

@@ -21,12 +21,12 @@ from ...protocol.messages.consumer_groups import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupDescribeResponseAssignment,
     ConsumerGroupDescribeResponseDescribedGroup,
+    ConsumerGroupDescribeResponseMember,
     ConsumerGroupDescribeResponseTopicPartitions,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseAssignment,
     ConsumerGroupHeartbeatResponseTopicPartitions,
-    Member,
 )
 from ...protocol.net import RequestContext
 from ..groups.coordinator import GroupCoordinator, check_group_id
@@ -158,9 +158,11 @@ def _told(assignment: Assignment) -> ConsumerGroupHeartbeatResponseAssignment:
     )
 
 
-def _member(group: ConsumerGroup, member_id: str, member: Subscriber, names: Mapping[UUID, str]) -> Member:
+def _member(
+    group: ConsumerGroup, member_id: str, member: Subscriber, names: Mapping[UUID, str]
+) -> ConsumerGroupDescribeResponseMember:
     current = group.current(member_id)
-    return Member(
+    return ConsumerGroupDescribeResponseMember(
         member_id=member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,

@@ -1,36 +1,42 @@
-"""FindCoordinator: which broker coordinates a group, or a transactional id.
+"""FindCoordinator: which broker coordinates a group or a transactional id, or keeps the state of a share-partition.
 
 | asked for | answer |
 |---|---|
 | a group | the leader of its partition of `__consumer_offsets`; COORDINATOR_NOT_AVAILABLE while there is none |
 | a transactional id | the leader of its partition of `__transaction_state`; the same while there is none |
-| a share group | INVALID_REQUEST, with the reason: no broker coordinates these here |
+| a share-partition, `group:topic id:partition` | the leader of its partition of `__share_group_state`; the same |
 
 Version 4 asks for any number of keys at once (KIP-699).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.net import RequestContext
+from ..coordinator.roles import Coordinator as AnyCoordinator
 from ..groups.coordinator import GroupCoordinator
+from ..share_state.coordinator import ShareCoordinator
 from ..transactions.coordinator import TransactionCoordinator
 
 GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1
+SHARE_KEY: Final = 2
 NO_NODE: Final = -1
 
 
 class CoordinatorHandler:
     """Answers on any broker."""
 
-    def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> None:
-        self._coordinators: dict[int, GroupCoordinator | TransactionCoordinator] = {
+    def __init__(
+        self, groups: GroupCoordinator, transactions: TransactionCoordinator, shares: ShareCoordinator
+    ) -> None:
+        self._coordinators: dict[int, AnyCoordinator[Any]] = {
             GROUP_KEY: groups,
             TRANSACTION_KEY: transactions,
+            SHARE_KEY: shares,
         }
 
     async def find_coordinator(
@@ -43,7 +49,9 @@ class CoordinatorHandler:
         try:
             coordinator = self._coordinators.get(key_type)
             if coordinator is None:
-                message = "only consumer groups and transactional ids have a coordinator here"
+                message = (
+                    f"key type {key_type}: groups (0), transactional ids (1) and share-partitions (2) are coordinated"
+                )
                 raise KafkaError(ErrorCode.invalid_request, message)
             broker = await coordinator.find(key)
             end_point = broker.end_point(listener)

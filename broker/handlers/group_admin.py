@@ -33,6 +33,7 @@ from ..groups.core.shard import Shard
 NOT_FOUND_SINCE: Final = 6
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
+SHARE: Final = "share"
 
 
 class GroupAdminHandlers:
@@ -104,6 +105,8 @@ def _listed(shard: Shard) -> Iterator[ListedGroup]:
             group_state=consumers.state.value,
             group_type=CONSUMER,
         )
+    for group_id, share in shard.shares.items():
+        yield ListedGroup(group_id=group_id, protocol_type=SHARE, group_state=share.state.value, group_type=SHARE)
 
 
 def _without_members(

@@ -17,6 +17,7 @@ from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
 from ..replicas.replication_throttles import ReplicationThrottles
 from ..share.handlers import ShareHandlers
+from ..share_state.coordinator import ShareCoordinator
 from ..transactions.parts import Transactions
 from .configs import ConfigHandlers
 from .consumer_groups import ConsumerGroupHandlers
@@ -32,6 +33,8 @@ from .metadata import ClusterHandlers
 from .offsets import OffsetHandlers, RemoteOffsets
 from .produce import ProduceHandler
 from .replica_selectors import load_replica_selector
+from .shares.groups import ShareGroupHandlers
+from .shares.state import ShareStateHandlers
 from .tier_reads import RemoteReads
 from .transaction_admin import TransactionAdminHandlers
 from .transactions import TransactionHandlers
@@ -58,6 +61,7 @@ class HandlerServices:
     log_dirs: LogDirHandler
     throttles: ReplicationThrottles
     transactions: Transactions
+    shares: ShareCoordinator
     markers: TransactionMarkerHandler
     share_records: ShareHandlers | None = None
     quotas: FetchQuota | None = None
@@ -111,6 +115,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.DESCRIBE_LOG_DIRS: services.log_dirs.describe_log_dirs,
         **_group_handlers(services),
         **_transaction_handlers(services),
+        **_share_handlers(services),
         **_share_record_handlers(services.share_records),
         **_forwarded(services),
     }
@@ -137,7 +142,7 @@ def _group_handlers(services: HandlerServices) -> dict[int, Handler]:
     consumers = ConsumerGroupHandlers(services.groups, services.rng)
     return {
         ApiKey.FIND_COORDINATOR: CoordinatorHandler(
-            services.groups, services.transactions.coordinator
+            services.groups, services.transactions.coordinator, services.shares
         ).find_coordinator,
         ApiKey.JOIN_GROUP: members.join_group,
         ApiKey.SYNC_GROUP: members.sync_group,
@@ -167,4 +172,21 @@ def _transaction_handlers(services: HandlerServices) -> dict[int, Handler]:
         ApiKey.DESCRIBE_TRANSACTIONS: admin.describe_transactions,
         ApiKey.LIST_TRANSACTIONS: admin.list_transactions,
         ApiKey.DESCRIBE_PRODUCERS: admin.describe_producers,
+    }
+
+
+def _share_handlers(services: HandlerServices) -> dict[int, Handler]:
+    state = ShareStateHandlers(services.shares)
+    groups = ShareGroupHandlers(services.groups, services.hosted)
+    return {
+        ApiKey.SHARE_GROUP_HEARTBEAT: groups.heartbeat,
+        ApiKey.SHARE_GROUP_DESCRIBE: groups.describe,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: groups.describe_offsets,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: groups.alter_offsets,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: groups.delete_offsets,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE: state.initialize,
+        ApiKey.READ_SHARE_GROUP_STATE: state.read,
+        ApiKey.WRITE_SHARE_GROUP_STATE: state.write,
+        ApiKey.DELETE_SHARE_GROUP_STATE: state.delete,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: state.summarize,
     }

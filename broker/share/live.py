@@ -329,7 +329,7 @@ class LiveSharePartition:
 
 
 def _told(error: Exception) -> KafkaError:
-    """Return what a consumer is told of an error of the share coordinator, as Kafka's leaders do."""
+    """Return what a consumer is answered for an error of the share coordinator, as Kafka's leaders do."""
     if not isinstance(error, KafkaError):
         return KafkaError(ErrorCode.coordinator_not_available, f"the share coordinator cannot be reached: {error}")
     if error.code in _PASSED_ON:

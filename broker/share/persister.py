@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from ...protocol import ErrorCode, KafkaError
 from .core.partition import StoredBatch
 
 UNINITIALIZED: Final = -1
@@ -63,19 +62,3 @@ class LeaderPersister(Protocol):
 
     async def write_state(self, key: ShareKey, write: StateWrite) -> None:
         """Return once the change is durable."""
-
-
-class NoPersister:
-    """A broker without share coordinators: nothing can be read or written."""
-
-    async def read_state(self, key: ShareKey, leader_epoch: int) -> StoredState:
-        """Raise COORDINATOR_NOT_AVAILABLE."""
-        raise _absent(key)
-
-    async def write_state(self, key: ShareKey, write: StateWrite) -> None:
-        """Raise COORDINATOR_NOT_AVAILABLE."""
-        raise _absent(key)
-
-
-def _absent(key: ShareKey) -> KafkaError:
-    return KafkaError(ErrorCode.coordinator_not_available, f"{key}: there are no share coordinators here")

@@ -44,7 +44,7 @@ SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = {
 _APIS_OF_LEVELS: Final[Mapping[str, Mapping[int, frozenset[int]]]] = {
     "group.version": {1: frozenset({68, 69})},
     "transaction.version": {1: frozenset({24, 25, 26, 28}), 2: frozenset({24, 25, 26, 28})},
-    "share.version": {1: frozenset({76, 77, 78, 79, 83, 84, 85, 86, 87})},
+    "share.version": {1: frozenset({76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92})},
     "streams.version": {1: frozenset({88, 89})},
 }
 """The API keys that a level needs, by feature and level (KIP-848, 98, 890, 932, 1071)."""

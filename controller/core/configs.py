@@ -25,7 +25,7 @@ from ...protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalAlterConfigsResponseAlterConfigsResourceResponse,
 )
-from ...protocol.wire import GROUP_CONFIGS, ResourceType
+from ...protocol.wire import GROUP_CONFIGS, ResourceType, check_group_config
 from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from ..records import ConfigRecord, MetadataRecord
 from .config import check_topic_configs
@@ -154,13 +154,15 @@ def _check_resource(state: ControllerState, resource_type: int, name: str) -> No
 
 
 def _check_group_configs(configs: Mapping[str, str]) -> None:
-    """Groups have the configs of KIP-848; the coordinator keeps them within its broker's limits."""
+    """Groups have the configs of KIP-848 and KIP-932; the coordinator keeps them within its broker's limits."""
     for key, value in configs.items():
         if key not in GROUP_CONFIGS:
             known = ", ".join(sorted(GROUP_CONFIGS))
             raise KafkaError(ErrorCode.invalid_config, f"a group has no config {key!r}; it has {known}")
-        if not (value.isascii() and value.isdigit() and 0 < int(value) < 1 << 31):
-            raise KafkaError(ErrorCode.invalid_config, f"{key}={value}: a positive number of milliseconds is needed")
+        try:
+            check_group_config(key, value)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.invalid_config, f"{key}={value}: {error}") from None
 
 
 def _incremental_changes(

@@ -12,7 +12,7 @@ from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.topics import (
     ElectLeadersRequest,
     ElectLeadersResponse,
-    PartitionResult,
+    ElectLeadersResponsePartitionResult,
     ReplicaElectionResult,
 )
 from ..image.registrations import NO_LEADER, PartitionKey, PartitionRegistration
@@ -44,7 +44,7 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Contr
         return ControllerResult([], refused)
     records: list[MetadataRecord] = []
     decided: set[PartitionKey] = set()
-    results: dict[str, list[PartitionResult]] = {}
+    results: dict[str, list[ElectLeadersResponsePartitionResult]] = {}
     is_for_all = request.topic_partitions is None
     for topic, partition in _asked(state, request, election):
         code, message = ErrorCode.none, None
@@ -54,7 +54,7 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Contr
             code, message = error.code, error.message
         if not (is_for_all and code is ErrorCode.election_not_needed):
             results.setdefault(topic, []).append(
-                PartitionResult(partition_id=partition, error_code=code, error_message=message)
+                ElectLeadersResponsePartitionResult(partition_id=partition, error_code=code, error_message=message)
             )
     elected = tuple(
         ReplicaElectionResult(topic=topic, partition_result=tuple(partitions)) for topic, partitions in results.items()

@@ -5,6 +5,7 @@ transactions decides about transactional ids, and what their transactions touch.
 whole    denies requests as a whole.
 topics   denies the topics of a request one by one.
 groups   denies the groups of a request one by one.
+shares   denies what is asked about share groups, and of share coordinators.
 configs  denies the resources of a request for configs one by one.
 rows     is the table of all APIs, and writes `docs/security-apis.md`.
 gate     puts the rows before the handlers of a listener.

@@ -13,6 +13,7 @@ from .access import Access, Next, split
 GROUP_FAILED = ErrorCode.group_authorization_failed
 TOPIC_FAILED = ErrorCode.topic_authorization_failed
 GROUP_KEY = 0
+SHARE_KEY = 2
 
 
 async def find_coordinator(
@@ -20,7 +21,9 @@ async def find_coordinator(
     handler: Next[groups.FindCoordinatorRequest, groups.FindCoordinatorResponse],
     request: groups.FindCoordinatorRequest,
 ) -> groups.FindCoordinatorResponse:
-    """Describe on the group, or on the transactional id."""
+    """Describe on the group, or on the transactional id; only brokers look for share-partitions."""
+    if request.key_type == SHARE_KEY:
+        return await _find_share_coordinator(access, handler, request)
     is_group = request.key_type == GROUP_KEY
     kind = ResourceType.GROUP if is_group else ResourceType.TRANSACTIONAL_ID
     allowed, others = split(request.coordinator_keys, lambda key: access.may(AclOperation.DESCRIBE, kind, key))
@@ -30,6 +33,22 @@ async def find_coordinator(
     )
     response = await handler(access.context, replace(request, coordinator_keys=allowed))
     return replace(response, coordinators=(*response.coordinators, *denied))
+
+
+async def _find_share_coordinator(
+    access: Access,
+    handler: Next[groups.FindCoordinatorRequest, groups.FindCoordinatorResponse],
+    request: groups.FindCoordinatorRequest,
+) -> groups.FindCoordinatorResponse:
+    if access.may_cluster(AclOperation.CLUSTER_ACTION):
+        return await handler(access.context, request)
+    code = ErrorCode.cluster_authorization_failed
+    return groups.FindCoordinatorResponse(
+        coordinators=tuple(
+            groups.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None)
+            for key in request.coordinator_keys
+        )
+    )
 
 
 async def describe_groups(

@@ -16,7 +16,7 @@ from ..messages import brokers, cluster, quorum, quotas, security
 from ..messages import groups as group_messages
 from ..messages import topics as topic_messages
 from ..messages.base import ResponseT
-from . import configs, groups, topics, transactions, whole
+from . import configs, groups, shares, topics, transactions, whole
 from .access import Gate, GateOf, RequestT
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security-apis.md"
@@ -47,6 +47,11 @@ def _word(operation: AclOperation) -> str:
 
 def _member(denial: whole.Denial[whole.MemberRequest, ResponseT]) -> Row:
     return _row("Read on the group", "GROUP_AUTHORIZATION_FAILED", whole.on_group(AclOperation.READ, denial))
+
+
+def _for_brokers(denial: whole.Denial[RequestT, ResponseT]) -> Row:
+    gate = whole.on_cluster(AclOperation.CLUSTER_ACTION, denial)
+    return _row("ClusterAction on the cluster", "CLUSTER_AUTHORIZATION_FAILED for each partition", gate)
 
 
 NOTHING: Final = _row("-", "-", whole.open_to_all)
@@ -89,7 +94,9 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
         groups.offset_fetch,
     ),
     ApiKey.FIND_COORDINATOR: _row(
-        "Describe on the group or transactional id", "its AUTHORIZATION_FAILED", groups.find_coordinator
+        "Describe on the group or transactional id; for share-partitions ClusterAction on the cluster",
+        "its AUTHORIZATION_FAILED",
+        groups.find_coordinator,
     ),
     ApiKey.JOIN_GROUP: _member(_JOIN),
     ApiKey.HEARTBEAT: _member(whole.coded(group_messages.HeartbeatResponse())),
@@ -171,6 +178,36 @@ ROWS: Final[Mapping[ApiKey, Row]] = {
         "CLUSTER_AUTHORIZATION_FAILED for each partition",
         whole.write_txn_markers,
     ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: _row(
+        "Read on the group, Describe on each topic that is named",
+        "GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED",
+        shares.heartbeat,
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: _row(
+        "Describe on each group, and on all its topics",
+        "GROUP_AUTHORIZATION_FAILED or TOPIC_AUTHORIZATION_FAILED for the group",
+        shares.describe,
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _row(
+        "Describe on each group, Describe on each topic",
+        "GROUP_AUTHORIZATION_FAILED or TOPIC_AUTHORIZATION_FAILED; absent from a list of all",
+        shares.describe_offsets,
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _row(
+        "Read on the group, Read on each topic",
+        f"GROUP_AUTHORIZATION_FAILED; {_TOPIC_DENIED}",
+        shares.alter_offsets,
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _row(
+        "Delete on the group, Read on each topic",
+        f"GROUP_AUTHORIZATION_FAILED; {_TOPIC_DENIED}",
+        shares.delete_offsets,
+    ),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _for_brokers(shares.initialize_denied),
+    ApiKey.READ_SHARE_GROUP_STATE: _for_brokers(shares.read_denied),
+    ApiKey.WRITE_SHARE_GROUP_STATE: _for_brokers(shares.write_denied),
+    ApiKey.DELETE_SHARE_GROUP_STATE: _for_brokers(shares.delete_denied),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _for_brokers(shares.summary_denied),
     ApiKey.DESCRIBE_CONFIGS: _row(
         f"DescribeConfigs on {_RESOURCE}",
         _RESOURCE_DENIED,

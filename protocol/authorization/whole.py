@@ -170,7 +170,9 @@ def elect_leaders(request: topics.ElectLeadersRequest, code: ErrorCode) -> topic
             topics.ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=tuple(
-                    topics.PartitionResult(partition_id=number, error_code=code, error_message=MESSAGE)
+                    topics.ElectLeadersResponsePartitionResult(
+                        partition_id=number, error_code=code, error_message=MESSAGE
+                    )
                     for number in topic.partitions
                 ),
             )

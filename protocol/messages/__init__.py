@@ -18,6 +18,8 @@ quotas         holds the messages about quotas of clients.
 security       holds the messages of authentication, and about users' credentials.
 share_records  holds the messages about records that share groups fetch and acknowledge.
 producers      holds the messages about producer ids and transaction markers.
+share_groups   holds the messages of share groups.
+share_state    holds the messages about what share coordinators keep.
 transactions   holds the messages about transactions.
 
 Other folders import messages from the module of their family, each a door of its own, and the rest from here. It is

@@ -80,7 +80,7 @@ class ConsumerGroupDescribeResponseAssignment(Message):
 
 
 @message
-class Member(Message):
+class ConsumerGroupDescribeResponseMember(Message):
     """Versions 0 to 1."""
 
     member_id: str
@@ -107,7 +107,7 @@ class ConsumerGroupDescribeResponseDescribedGroup(WithErrorMessage):
     group_epoch: int
     assignment_epoch: int
     assignor_name: str
-    members: tuple[Member, ...]
+    members: tuple[ConsumerGroupDescribeResponseMember, ...]
     authorized_operations: int = -2147483648
 
 

@@ -128,6 +128,26 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[ApiKey, ...]]]] = {
             ApiKey.DELETE_ACLS,
         ),
     ),
+    "share_groups": (
+        "Share groups of KIP-932: their members and offsets.",
+        (
+            ApiKey.SHARE_GROUP_HEARTBEAT,
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        ),
+    ),
+    "share_state": (
+        "What share coordinators keep of share groups (KIP-932).",
+        (
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE,
+            ApiKey.WRITE_SHARE_GROUP_STATE,
+            ApiKey.DELETE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ),
+    ),
     "transactions": (
         "Transactions: what is in them, how they end, and which there are.",
         (

@@ -97,11 +97,41 @@ MESSAGES: Final[Mapping[ApiKey, tuple[str, str, str]]] = {
     ),
     ApiKey.CONTROLLER_REGISTRATION: ("brokers", "ControllerRegistrationRequest", "ControllerRegistrationResponse"),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ("brokers", "AssignReplicasToDirsRequest", "AssignReplicasToDirsResponse"),
+    ApiKey.SHARE_GROUP_HEARTBEAT: ("share_groups", "ShareGroupHeartbeatRequest", "ShareGroupHeartbeatResponse"),
+    ApiKey.SHARE_GROUP_DESCRIBE: ("share_groups", "ShareGroupDescribeRequest", "ShareGroupDescribeResponse"),
     ApiKey.SHARE_FETCH: ("share_records", "ShareFetchRequest", "ShareFetchResponse"),
     ApiKey.SHARE_ACKNOWLEDGE: ("share_records", "ShareAcknowledgeRequest", "ShareAcknowledgeResponse"),
     ApiKey.ADD_RAFT_VOTER: ("quorum", "AddRaftVoterRequest", "AddRaftVoterResponse"),
     ApiKey.REMOVE_RAFT_VOTER: ("quorum", "RemoveRaftVoterRequest", "RemoveRaftVoterResponse"),
     ApiKey.UPDATE_RAFT_VOTER: ("quorum", "UpdateRaftVoterRequest", "UpdateRaftVoterResponse"),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: (
+        "share_state",
+        "InitializeShareGroupStateRequest",
+        "InitializeShareGroupStateResponse",
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE: ("share_state", "ReadShareGroupStateRequest", "ReadShareGroupStateResponse"),
+    ApiKey.WRITE_SHARE_GROUP_STATE: ("share_state", "WriteShareGroupStateRequest", "WriteShareGroupStateResponse"),
+    ApiKey.DELETE_SHARE_GROUP_STATE: ("share_state", "DeleteShareGroupStateRequest", "DeleteShareGroupStateResponse"),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (
+        "share_state",
+        "ReadShareGroupStateSummaryRequest",
+        "ReadShareGroupStateSummaryResponse",
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (
+        "share_groups",
+        "DescribeShareGroupOffsetsRequest",
+        "DescribeShareGroupOffsetsResponse",
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (
+        "share_groups",
+        "AlterShareGroupOffsetsRequest",
+        "AlterShareGroupOffsetsResponse",
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (
+        "share_groups",
+        "DeleteShareGroupOffsetsRequest",
+        "DeleteShareGroupOffsetsResponse",
+    ),
 }
 """The module, the request's class and the response's, by API."""
 

@@ -161,7 +161,7 @@ class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
 
 
 @message
-class PartitionResult(WithErrorMessage):
+class ElectLeadersResponsePartitionResult(WithErrorMessage):
     """Versions 0 to 2."""
 
     partition_id: int
@@ -174,7 +174,7 @@ class ReplicaElectionResult(Message):
     """Versions 0 to 2."""
 
     topic: str
-    partition_result: tuple[PartitionResult, ...]
+    partition_result: tuple[ElectLeadersResponsePartitionResult, ...]
 
 
 @message

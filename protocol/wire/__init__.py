@@ -10,6 +10,7 @@ schema            holds kio's schema of one version of a message, field by field
 produce           reads and writes Produce, versions 3-13, as one version-independent value each.
 leader_hints      writes the current leader into Produce and Fetch responses (KIP-951).
 config_resources  numbers the config resources and sources of DescribeConfigs.
+group_configs     names the configs of groups, and checks their values.
 
 Other folders import what is exported here. It is imported when it is asked for.
 """
@@ -22,9 +23,6 @@ from ...doors import lazy_door
 
 if TYPE_CHECKING:
     from .config_resources import (
-        GROUP_CONFIGS,
-        GROUP_HEARTBEAT_INTERVAL,
-        GROUP_SESSION_TIMEOUT,
         ConfigSource,
         ConfigSynonym,
         ConfigType,
@@ -33,6 +31,24 @@ if TYPE_CHECKING:
         describe_configs_response,
     )
     from .framing import SIZE_BYTES
+    from .group_configs import (
+        BY_DURATION,
+        DELIVERY_LIMIT,
+        EARLIEST,
+        GROUP_CONFIGS,
+        GROUP_HEARTBEAT_INTERVAL,
+        GROUP_SESSION_TIMEOUT,
+        ISOLATION,
+        LATEST,
+        LOCK_DURATION,
+        OFFSET_RESET,
+        READ_COMMITTED_GROUP,
+        RECORD_LOCKS,
+        SHARE_HEARTBEAT_INTERVAL,
+        SHARE_SESSION_TIMEOUT,
+        check_group_config,
+        reset_before_ms,
+    )
     from .leader_hints import LeaderIdAndEpoch, NodeEndpoint
     from .primitives import BUFFER_TYPES, ZERO_UUID, MalformedMessageError, Part, Reader, Writer, part_size
     from .produce import (
@@ -54,9 +70,20 @@ __all__ = [
     "ACKS_LEADER",
     "ACKS_NONE",
     "BUFFER_TYPES",
+    "BY_DURATION",
+    "DELIVERY_LIMIT",
+    "EARLIEST",
     "GROUP_CONFIGS",
     "GROUP_HEARTBEAT_INTERVAL",
     "GROUP_SESSION_TIMEOUT",
+    "ISOLATION",
+    "LATEST",
+    "LOCK_DURATION",
+    "OFFSET_RESET",
+    "READ_COMMITTED_GROUP",
+    "RECORD_LOCKS",
+    "SHARE_HEARTBEAT_INTERVAL",
+    "SHARE_SESSION_TIMEOUT",
     "SIZE_BYTES",
     "ZERO_UUID",
     "ConfigSource",
@@ -77,10 +104,12 @@ __all__ = [
     "ResourceType",
     "Steps",
     "Writer",
+    "check_group_config",
     "describe_configs_response",
     "part_size",
     "read_uvarint",
     "read_varint",
+    "reset_before_ms",
     "run_to_end",
     "write_uvarint",
 ]
@@ -93,6 +122,22 @@ if not TYPE_CHECKING:
             "ACKS_LEADER": "produce",
             "ACKS_NONE": "produce",
             "BUFFER_TYPES": "primitives",
+            "BY_DURATION": "group_configs",
+            "DELIVERY_LIMIT": "group_configs",
+            "EARLIEST": "group_configs",
+            "GROUP_CONFIGS": "group_configs",
+            "GROUP_HEARTBEAT_INTERVAL": "group_configs",
+            "GROUP_SESSION_TIMEOUT": "group_configs",
+            "ISOLATION": "group_configs",
+            "LATEST": "group_configs",
+            "LOCK_DURATION": "group_configs",
+            "OFFSET_RESET": "group_configs",
+            "READ_COMMITTED_GROUP": "group_configs",
+            "RECORD_LOCKS": "group_configs",
+            "SHARE_HEARTBEAT_INTERVAL": "group_configs",
+            "SHARE_SESSION_TIMEOUT": "group_configs",
+            "check_group_config": "group_configs",
+            "reset_before_ms": "group_configs",
             "ConfigSource": "config_resources",
             "ConfigSynonym": "config_resources",
             "ConfigType": "config_resources",
@@ -108,9 +153,6 @@ if not TYPE_CHECKING:
             "ProduceTopic": "produce",
             "ProduceTopicResponse": "produce",
             "Reader": "primitives",
-            "GROUP_CONFIGS": "config_resources",
-            "GROUP_HEARTBEAT_INTERVAL": "config_resources",
-            "GROUP_SESSION_TIMEOUT": "config_resources",
             "ResourceType": "config_resources",
             "SIZE_BYTES": "framing",
             "Steps": "stepping",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
 
 from ..errors import ErrorCode, KafkaError
 from ..messages.configs import (
@@ -24,12 +23,6 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     GROUP = 32
-
-
-GROUP_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
-GROUP_HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
-GROUP_CONFIGS: Final = frozenset({GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL})
-"""The configs that a group may have of its own (KIP-848)."""
 
 
 class ConfigSource(IntEnum):

@@ -46,7 +46,37 @@ from tierfetch.protocol.messages.producers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tierfetch.protocol.messages.share_groups import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+)
 from tierfetch.protocol.messages.share_records import ShareAcknowledgeRequest, ShareFetchRequest
+from tierfetch.protocol.messages.share_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateRequestPartitionData,
+    DeleteStateData,
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateRequestPartitionData,
+    InitializeStateData,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateRequestPartitionData,
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryRequestPartitionData,
+    ReadStateData,
+    ReadStateSummaryData,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateRequestPartitionData,
+    WriteShareGroupStateRequestStateBatch,
+    WriteStateData,
+)
 from tierfetch.protocol.messages.topics import ListPartitionReassignmentsRequest
 from tierfetch.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -509,6 +539,105 @@ async def consumer_group_heartbeat(scene: Scene, ask: Ask) -> None:
 @question(ApiKey.CONSUMER_GROUP_DESCRIBE)
 async def consumer_group_describe(_: Scene, ask: Ask) -> None:
     await ask(ConsumerGroupDescribeRequest(group_ids=(LIVE, UNKNOWN, ""), include_authorized_operations=True))
+
+
+@question(ApiKey.SHARE_GROUP_HEARTBEAT)
+async def share_group_heartbeat(scene: Scene, ask: Ask) -> None:
+    for epoch, topics in ((0, ("live",)), (0, None), (7, None)):
+        await ask(
+            ShareGroupHeartbeatRequest(
+                group_id=scene.unique("shares"), member_id="m", member_epoch=epoch, subscribed_topic_names=topics
+            )
+        )
+
+
+@question(ApiKey.SHARE_GROUP_DESCRIBE)
+async def share_group_describe(_: Scene, ask: Ask) -> None:
+    await ask(ShareGroupDescribeRequest(group_ids=(LIVE, UNKNOWN, ""), include_authorized_operations=True))
+
+
+@question(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+async def describe_share_group_offsets(_: Scene, ask: Ask) -> None:
+    topics = (DescribeShareGroupOffsetsRequestTopic(topic_name=TOPIC, partitions=(0, 9)),)
+    groups = [DescribeShareGroupOffsetsRequestGroup(group_id=LIVE, topics=each) for each in (topics, None)]
+    await ask(DescribeShareGroupOffsetsRequest(groups=tuple(groups)))
+
+
+@question(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
+async def alter_share_group_offsets(_: Scene, ask: Ask) -> None:
+    partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=1)
+    topics = (AlterShareGroupOffsetsRequestTopic(topic_name=TOPIC, partitions=(partition,)),)
+    await ask(AlterShareGroupOffsetsRequest(group_id=LIVE, topics=topics))
+
+
+@question(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
+async def delete_share_group_offsets(_: Scene, ask: Ask) -> None:
+    topics = (DeleteShareGroupOffsetsRequestTopic(topic_name=TOPIC),)
+    await ask(DeleteShareGroupOffsetsRequest(group_id=LIVE, topics=topics))
+
+
+def initializing(scene: Scene, group_id: str) -> InitializeShareGroupStateRequest:
+    data = InitializeShareGroupStateRequestPartitionData(partition=0, state_epoch=1, start_offset=0)
+    topic = InitializeStateData(topic_id=scene.topic_ids[TOPIC], partitions=(data,))
+    return InitializeShareGroupStateRequest(group_id=group_id, topics=(topic,))
+
+
+def writing(scene: Scene, group_id: str, leader_epoch: int) -> WriteShareGroupStateRequest:
+    batch = WriteShareGroupStateRequestStateBatch(first_offset=0, last_offset=1, delivery_state=2, delivery_count=1)
+    data = WriteShareGroupStateRequestPartitionData(
+        partition=0,
+        state_epoch=1,
+        leader_epoch=leader_epoch,
+        start_offset=0,
+        delivery_complete_count=2,
+        state_batches=(batch,),
+    )
+    topic = WriteStateData(topic_id=scene.topic_ids[TOPIC], partitions=(data,))
+    return WriteShareGroupStateRequest(group_id=group_id, topics=(topic,))
+
+
+@question(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
+async def initialize_share_group_state(scene: Scene, ask: Ask) -> None:
+    await ask(initializing(scene, scene.unique("state")))
+    await ask(initializing(scene, ""))
+
+
+@question(ApiKey.READ_SHARE_GROUP_STATE)
+async def read_share_group_state(scene: Scene, ask: Ask) -> None:
+    group_id = scene.unique("state")
+    await scene.send(initializing(scene, group_id))
+    await scene.send(writing(scene, group_id, 5))
+    for epoch in (6, 5):
+        data = ReadShareGroupStateRequestPartitionData(partition=0, leader_epoch=epoch)
+        topic = ReadStateData(topic_id=scene.topic_ids[TOPIC], partitions=(data,))
+        await ask(ReadShareGroupStateRequest(group_id=group_id, topics=(topic,)))
+
+
+@question(ApiKey.WRITE_SHARE_GROUP_STATE)
+async def write_share_group_state(scene: Scene, ask: Ask) -> None:
+    group_id = scene.unique("state")
+    await ask(writing(scene, group_id, 5))
+    await scene.send(initializing(scene, group_id))
+    for epoch in (5, 4):
+        await ask(writing(scene, group_id, epoch))
+
+
+@question(ApiKey.DELETE_SHARE_GROUP_STATE)
+async def delete_share_group_state(scene: Scene, ask: Ask) -> None:
+    data = DeleteShareGroupStateRequestPartitionData(partition=0)
+    topic = DeleteStateData(topic_id=scene.topic_ids[TOPIC], partitions=(data,))
+    await ask(DeleteShareGroupStateRequest(group_id=scene.unique("state"), topics=(topic,)))
+
+
+@question(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
+async def read_share_group_state_summary(scene: Scene, ask: Ask) -> None:
+    group_id = scene.unique("state")
+    for prepare in (None, initializing(scene, group_id)):
+        if prepare is not None:
+            await scene.send(prepare)
+        data = ReadShareGroupStateSummaryRequestPartitionData(partition=0, leader_epoch=0)
+        topic = ReadStateSummaryData(topic_id=scene.topic_ids[TOPIC], partitions=(data,))
+        await ask(ReadShareGroupStateSummaryRequest(group_id=group_id, topics=(topic,)))
 
 
 @question(ApiKey.SHARE_FETCH)

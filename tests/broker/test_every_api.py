@@ -75,6 +75,9 @@ async def combined_node(base: Path, more: Mapping[str, str] = MappingProxyType({
         "transaction.state.log.num.partitions": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
         "remote.log.storage.system.enable": "true",
         "remote.log.storage.manager.plugin": "local",
@@ -115,6 +118,10 @@ EMPTY = {
         "PRODUCE node_endpoints": "3-13",  # nobody else leads
         "FETCH node_endpoints": "4-18",
         "CONSUMER_GROUP_DESCRIBE groups.members": "0-1",  # the cluster runs at group.version 0
+        "SHARE_GROUP_DESCRIBE groups.members": "1-1",  # and at share.version 0
+        "DESCRIBE_SHARE_GROUP_OFFSETS groups.topics": "0-1",
+        "ALTER_SHARE_GROUP_OFFSETS responses": "0-0",
+        "DELETE_SHARE_GROUP_OFFSETS responses": "0-0",
         "SHARE_FETCH responses": "1-2",  # the cluster runs at share.version 0
         "SHARE_FETCH node_endpoints": "1-2",
         "SHARE_ACKNOWLEDGE responses": "1-2",
@@ -264,6 +271,7 @@ async def test_A4_no_feature_level_is_offered_whose_apis_are_missing(scene: Scen
         "metadata.version": (25, 30),
         "kraft.version": (0, 1),
         "group.version": (0, 1),
+        "share.version": (0, 1),
         "transaction.version": (0, 2),
         "tierfetch.version": (0, 1),
     }

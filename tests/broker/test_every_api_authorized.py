@@ -78,6 +78,18 @@ CASES: Mapping[ApiKey, Case] = {
     ApiKey.DESCRIBE_GROUPS: group(AclOperation.DESCRIBE),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: case((AclOperation.READ, ResourceType.GROUP), TOPIC_DESCRIBE, denied="group"),
     ApiKey.CONSUMER_GROUP_DESCRIBE: group(AclOperation.DESCRIBE),
+    ApiKey.SHARE_GROUP_HEARTBEAT: case((AclOperation.READ, ResourceType.GROUP), TOPIC_DESCRIBE, denied="group"),
+    ApiKey.SHARE_GROUP_DESCRIBE: group(AclOperation.DESCRIBE),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: case(
+        (AclOperation.DESCRIBE, ResourceType.GROUP), TOPIC_DESCRIBE, denied="group"
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: case((AclOperation.READ, ResourceType.GROUP), TOPIC_READ, denied="group"),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: case((AclOperation.DELETE, ResourceType.GROUP), TOPIC_READ, denied="group"),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.READ_SHARE_GROUP_STATE: cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.WRITE_SHARE_GROUP_STATE: cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.DELETE_SHARE_GROUP_STATE: cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.SHARE_FETCH: case((AclOperation.READ, ResourceType.GROUP), TOPIC_READ, denied="group"),
     ApiKey.SHARE_ACKNOWLEDGE: case((AclOperation.READ, ResourceType.GROUP), TOPIC_READ, denied="group"),
     ApiKey.LIST_GROUPS: case((AclOperation.DESCRIBE, ResourceType.GROUP)),

@@ -21,6 +21,8 @@ from tierfetch.broker.handlers.table import HandlerServices, handler_table
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
 from tierfetch.broker.metadata_topic import BrokerMetadataTopic
 from tierfetch.broker.peers import address_of
+from tierfetch.broker.share_state.coordinator import ShareCoordinator
+from tierfetch.broker.share_state.settings import ShareStateSettings
 from tierfetch.broker.transactions.parts import Brokers, Transactions
 from tierfetch.broker.transactions.settings import TransactionSettings
 from tierfetch.log.core import AppendOrigin
@@ -86,6 +88,7 @@ async def leader(view: FakeClusterView, host: Host, config: BrokerConfig) -> Asy
             random.Random(7),
             lambda: NOW_MS,
         ),
+        shares=ShareCoordinator(view, ShareStateSettings(), random.Random(9), lambda: NOW_MS),
         markers=markers,
         remote_reads=None,
         remote_offsets=None,

@@ -315,8 +315,11 @@ def test_F12_all_or_nothing() -> None:
     )
 
 
-OURS = {"metadata.version", "kraft.version", "group.version", "transaction.version", "tierfetch.version"}
-LEVELS_WITHOUT_APIS = {"share.version": 1, "streams.version": 1}
+OURS = {
+    *("metadata.version", "kraft.version", "group.version", "transaction.version", "share.version"),
+    "tierfetch.version",
+}
+LEVELS_WITHOUT_APIS = {"streams.version": 1}
 
 
 @pytest.mark.parametrize("our_brokers", [(), (1,), (1, 2)])
@@ -335,12 +338,14 @@ def test_A4_a_level_whose_apis_are_missing_is_neither_offered_nor_taken(our_brok
 def test_A4_brokers_that_serve_a_level_may_have_it_and_ours_may_join_them() -> None:
     cluster = Harness()
     cluster.start(1, features=SUPPORTED_FEATURES)
-    assert offered_features(cluster.core.state)["share.version"] == (0, 1)
-    assert cluster.set_feature("share.version", 1)["error_code"] is ErrorCode.none
+    assert offered_features(cluster.core.state)["streams.version"] == (0, 1)
+    assert cluster.set_feature("streams.version", 1)["error_code"] is ErrorCode.none
     assert cluster.register(2, features=registered_features({}))["error_code"] is ErrorCode.unsupported_version
     assert cluster.register(2, features=registered_features(cluster.image.features))["error_code"] is ErrorCode.none
-    assert "share.version" in offered_features(cluster.core.state)
-    assert cluster.set_feature("streams.version", 1)["error_code"] is ErrorCode.invalid_update_version
+    assert "streams.version" in offered_features(cluster.core.state)
+    assert cluster.set_feature("eligible.leader.replicas.version", 1)["error_code"] is (
+        ErrorCode.invalid_update_version
+    )
     assert cluster.set_feature("transaction.version", 2)["error_code"] is ErrorCode.none
 
 
@@ -351,3 +356,5 @@ def test_A4_a_level_is_served_with_the_apis_that_it_stands_for() -> None:
     assert "group.version" not in served_features(apis - {69})
     assert served_features(apis)["transaction.version"] == (0, 2)
     assert "transaction.version" not in served_features(apis - {26})
+    assert served_features(apis)["share.version"] == (0, 1)
+    assert all("share.version" not in served_features(apis - {api}) for api in (76, 78, 83, 92))

@@ -6,6 +6,7 @@ group_state  holds the state of one group; it decides nothing.
 membership   keeps the members, their leader, and the protocols that all of them support.
 rebalance    runs a rebalance: members join, the leader assigns, the assignment is committed.
 shard        holds the groups of one partition and their committed offsets.
+decided      holds decisions of groups that are what their records add up to, and takes them back.
 memory       limits what the members of groups take.
 records      encodes and decodes the records of `__consumer_offsets`.
 """

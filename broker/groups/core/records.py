@@ -8,7 +8,8 @@
 | offset | 0-4 | 3; 1 where the client gave an expiry of its own (OffsetCommit before version 5); 4 with a topic id |
 | group | 0-4 | 3 |
 
-Values from version 4 on are flexible (KIP-482, KIP-915). Records of consumer groups (KIP-848) are `consumer.records`.
+Values from version 4 on are flexible (KIP-482, KIP-915). Records of consumer groups (KIP-848) are `consumer.records`,
+those of share groups (KIP-932) `share.records`.
 Keys of other versions belong to other kinds of groups and to later Kafkas: `decode_record` gives None, and readers of
 the topic skip them.
 """
@@ -16,7 +17,7 @@ the topic skip them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 from uuid import UUID
 
 from ....protocol import CorruptRecordError
@@ -28,6 +29,14 @@ from .consumer.records import (
     decode_consumer_value,
     encode_consumer_key,
     encode_consumer_value,
+)
+from .share.records import (
+    ShareGroupKey,
+    ShareValue,
+    decode_share_key,
+    decode_share_value,
+    encode_share_key,
+    encode_share_value,
 )
 
 NO_TIMESTAMP: Final = -1
@@ -61,7 +70,7 @@ class GroupKey:
     group_id: str
 
 
-Key = OffsetKey | GroupKey | ConsumerKey
+Key = OffsetKey | GroupKey | ConsumerKey | ShareGroupKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +111,7 @@ class GroupValue:
     members: tuple[MemberValue, ...] = ()
 
 
-Value = OffsetValue | GroupValue | ConsumerValue
+Value = OffsetValue | GroupValue | ConsumerValue | ShareValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +123,19 @@ class GroupRecord:
 
     def encoded(self) -> tuple[bytes, bytes | None]:
         """Key and value as bytes."""
-        return encode_key(self.key), None if self.value is None else encode_value(self.value)
+        key, value = self.key, self.value
+        if value is None:
+            return encode_key(key), None
+        if isinstance(key, ShareGroupKey):
+            return encode_key(key), encode_share_value(cast("ShareValue", value))
+        return encode_key(key), encode_value(cast("OffsetValue | GroupValue | ConsumerValue", value))
 
 
 def encode_key(key: Key) -> bytes:
     if isinstance(key, ConsumerKey):
         return encode_consumer_key(key)
+    if isinstance(key, ShareGroupKey):
+        return encode_share_key(key)
     writer = Writer(flexible=False)
     if isinstance(key, OffsetKey):
         writer.int16(_OFFSET_KEY)
@@ -132,7 +148,7 @@ def encode_key(key: Key) -> bytes:
     return bytes(writer.out)
 
 
-def encode_value(value: Value) -> bytes:
+def encode_value(value: OffsetValue | GroupValue | ConsumerValue) -> bytes:
     match value:
         case OffsetValue():
             return _encode_offset(value)
@@ -153,6 +169,8 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         if isinstance(decoded, ConsumerKey):
             consumer_value = decode_consumer_value(decoded.kind, reader)
             return None if consumer_value is None else GroupRecord(decoded, consumer_value)
+        if isinstance(decoded, ShareGroupKey):
+            return GroupRecord(decoded, decode_share_value(decoded.kind, reader))
         version = reader.int16()
         if not 0 <= version <= _VALUE_VERSION_MAX:
             raise MalformedMessageError(f"value version {version}, known are 0 to {_VALUE_VERSION_MAX}")
@@ -173,7 +191,7 @@ def _decode_key(reader: Reader) -> Key | None:
         return OffsetKey(reader.string(), reader.string(), reader.int32())
     if version == _GROUP_KEY:
         return GroupKey(reader.string())
-    return decode_consumer_key(version, reader)
+    return decode_consumer_key(version, reader) or decode_share_key(version, reader)
 
 
 def _encode_offset(value: OffsetValue) -> bytes:

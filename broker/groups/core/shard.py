@@ -7,14 +7,15 @@ its end gives.
 * Offsets are what is committed: a commit counts once its record is, not before.
 * Offsets that were committed in a transaction (by a broker that coordinates them) wait, by producer id, for its marker.
 * A group without members and without offsets is nothing to remember.
-* A group is of one protocol at a time: it is in `groups` (classic) or in `consumers` (KIP-848), or has no members.
+* A group is of one kind at a time: it is in `groups` (classic), `consumers` (KIP-848) or `shares` (KIP-932), or has no
+  members.
 
 It knows no log and no time but the one it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ....protocol import ErrorCode, KafkaError, TopicPartition
@@ -24,6 +25,8 @@ from .events import MemberIdentity, Now
 from .group import Group
 from .group_state import GroupSettings, GroupState
 from .records import NO_TIMESTAMP, GroupKey, GroupRecord, GroupValue, OffsetKey, OffsetValue
+from .share.records import ShareGroupKey
+from .share.state import ShareGroup
 
 Offsets = dict[TopicPartition, OffsetValue]
 
@@ -35,6 +38,7 @@ class Shard:
     settings: GroupSettings
     groups: dict[str, Group] = field(default_factory=dict)
     consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
+    shares: dict[str, ShareGroup] = field(default_factory=dict)
     offsets: dict[str, Offsets] = field(default_factory=dict)
     undecided: dict[int, dict[OffsetKey, OffsetValue]] = field(default_factory=dict)
     """Offsets in open transactions, by producer id."""
@@ -43,6 +47,7 @@ class Shard:
         """Begin again, empty."""
         self.groups.clear()
         self.consumers.clear()
+        self.shares.clear()
         self.offsets.clear()
         self.undecided.clear()
 
@@ -55,6 +60,8 @@ class Shard:
             self.apply(record)
         elif isinstance(key, ConsumerKey):
             self._replay_consumer(key, record)
+        elif isinstance(key, ShareGroupKey):
+            self._replay_share(key, record)
         elif isinstance(value, GroupValue):
             self.consumers.pop(key.group_id, None)
             self.groups[key.group_id] = Group.restored(key.group_id, self.settings, value)
@@ -74,6 +81,21 @@ class Shard:
         if record.value is None and not group.has_records:
             del self.consumers[key.group_id]
             self._forget(key.group_id)
+
+    def _replay_share(self, key: ShareGroupKey, record: GroupRecord) -> None:
+        group = self.shares.get(key.group_id)
+        if group is None:
+            if record.value is None:
+                return
+            group = self.shares[key.group_id] = ShareGroup(key.group_id)
+        group.apply(record)
+        if record.value is None and not group.has_records:
+            del self.shares[key.group_id]
+
+    def is_of_other_kind(self, group_id: str, groups: object) -> bool:
+        """Return whether a group is there, and not among these, which are those of one kind."""
+        kinds: tuple[Mapping[str, object], ...] = (self.groups, self.consumers, self.shares)
+        return any(group_id in kind for kind in kinds if kind is not groups)
 
     def apply(self, record: GroupRecord) -> None:
         """Take in what was decided here, once it is committed."""
@@ -101,7 +123,7 @@ class Shard:
         partition = TopicPartition(key.topic, key.partition)
         if value is not None:
             self.offsets.setdefault(key.group_id, {})[partition] = value
-            if key.group_id not in self.groups and key.group_id not in self.consumers:
+            if not self.is_of_other_kind(key.group_id, None):
                 self.groups[key.group_id] = Group(key.group_id, self.settings)
         elif key.group_id in self.offsets:
             self.offsets[key.group_id].pop(partition, None)
@@ -125,6 +147,8 @@ class Shard:
         self, group_id: str, who: MemberIdentity, generation_id: int, now: Now, *, knows_epochs: bool = True
     ) -> ErrorCode:
         """Whether offsets may be committed for the group; one that is not there begins as one without members."""
+        if group_id in self.shares:
+            return ErrorCode.group_id_not_found
         if group_id in self.consumers:
             return self._judge_consumer(group_id, who, generation_id, knows_epochs=knows_epochs)
         group = self.groups.get(group_id)

@@ -50,7 +50,7 @@ class Coordinator:
         consumers = ConsumerGroupHandlers(broker.groups, random.Random(2))
         self._handlers: dict[int, Callable[[RequestContext, Any], Awaitable[Any]]] = {
             ApiKey.FIND_COORDINATOR: CoordinatorHandler(
-                broker.groups, broker.transactions.coordinator
+                broker.groups, broker.transactions.coordinator, broker.shares
             ).find_coordinator,
             ApiKey.JOIN_GROUP: members.join_group,
             ApiKey.SYNC_GROUP: members.sync_group,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tierfetch.broker.groups import consumer_groups
+from tierfetch.broker.groups import consumer_groups, decided_groups
 from tierfetch.broker.groups.core.consumer.records import (
     ClassicMetadata,
     ConsumerKey,
@@ -246,7 +246,7 @@ async def test_a_member_that_is_refused_does_not_let_a_lost_one_stay(
     active.consumers.set_timer(group)
     due = active._timers[timer].when()
     monkeypatch.setattr(nodes[1].groups.memory, "bytes_max", 0)
-    monkeypatch.setattr(consumer_groups, "RETRY_MS", 60_000)
+    monkeypatch.setattr(decided_groups, "RETRY_MS", 60_000)
     assert (await one.beat("n")).error_code is ErrorCode.coordinator_not_available
     assert (await one.beat("n", 7)).error_code is ErrorCode.unknown_member_id
     assert active._timers[timer].when() == due

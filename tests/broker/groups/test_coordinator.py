@@ -154,10 +154,10 @@ async def test_a_topic_that_another_broker_has_just_made_is_no_fault(
     assert (await nodes[1].groups.find("g")).id == 1
 
 
-async def test_share_groups_have_no_coordinator(one: Coordinator) -> None:
-    answer = await one.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=("x",)))
+async def test_other_kinds_of_keys_have_no_coordinator(one: Coordinator) -> None:
+    answer = await one.ask(FindCoordinatorRequest(key_type=3, coordinator_keys=("x",)))
     assert answer.coordinators[0].error_code is ErrorCode.invalid_request
-    assert answer.coordinators[0].error_message == "only consumer groups and transactional ids have a coordinator here"
+    assert (answer.coordinators[0].error_message or "").startswith("key type 3: groups (0), transactional ids (1)")
 
 
 async def test_a_broker_that_does_not_coordinate_says_so(nodes: Nodes) -> None:

@@ -1,17 +1,16 @@
 """The parts of every decision of a consumer group: subscribe, assign, advance, remove, resolve.
 
-A `Decision` gathers records. Each is applied to the group as it is decided, so the next part sees it; a decision that
-could not be written is undone.
+A `Decision` gathers records (`core.decided`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
-from ..records import GroupRecord
+from ..decided import Decided
 from .assignors import ASSIGNORS, Subscription
 from .reconcile import reconciled
 from .records import (
@@ -57,26 +56,14 @@ class ConsumerSettings:
         )
 
 
-@dataclass(slots=True)
-class Decision:
-    """Records that are applied, to be written."""
+class Decision(Decided[ConsumerGroup]):
+    """Records of a consumer group that are applied, to be written."""
 
-    group: ConsumerGroup
-    records: list[GroupRecord] = field(default_factory=list)
-    _undo: list[GroupRecord] = field(default_factory=list)
+    __slots__ = ()
 
     def put(self, kind: Kind, name: str, value: ConsumerValue | None) -> None:
         """Decide and apply a record."""
-        record = self.group.record(kind, name, value)
-        self._undo.append(self.group.apply(record))
-        self.records.append(record)
-
-    def undo(self) -> None:
-        """Take everything back, newest first."""
-        for record in reversed(self._undo):
-            self.group.apply(record)
-        self._undo.clear()
-        self.group.seen_topics = None
+        self.put_record(self.group.record(kind, name, value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def downgrade(decision: Decision, world: World, wall_ms: int) -> GroupValue:
         members=tuple(_member(group, member_id, member, world) for member_id, member in sorted(group.members.items())),
     )
     for record in group.tombstones():
-        decision.put(record.key.kind, record.key.name, None)  # type: ignore[union-attr]
+        decision.put_record(record)
     decision.records.append(GroupRecord(GroupKey(group.group_id), value))
     return value
 

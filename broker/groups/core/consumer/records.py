@@ -178,17 +178,17 @@ def encode_consumer_value(value: ConsumerValue) -> bytes:
             writer.int32(value.epoch)
             writer.end_structure()
         case Target():
-            _write_assignment(writer, value.assignment)
+            write_assignment(writer, value.assignment)
             writer.end_structure()
         case Current():
             writer.int32(value.epoch)
             writer.int32(value.previous_epoch)
             writer.out.append(value.state)
-            _write_assignment(writer, value.assigned)
-            _write_assignment(writer, value.revoking)
+            write_assignment(writer, value.assigned)
+            write_assignment(writer, value.revoking)
             writer.end_structure()
         case Resolved():
-            _write_strings(writer, value.topics)
+            write_strings(writer, value.topics)
             writer.int64(value.version)
             writer.int64(value.timestamp_ms)
             writer.end_structure()
@@ -251,7 +251,7 @@ def _read_target_epoch(reader: Reader) -> TargetEpoch:
 
 
 def _read_target(reader: Reader) -> Target:
-    return Target(_read_assignment(reader))
+    return Target(read_assignment(reader))
 
 
 def _read_current(reader: Reader) -> Current:
@@ -261,8 +261,8 @@ def _read_current(reader: Reader) -> Current:
         epoch=epoch,
         previous_epoch=previous_epoch,
         state=MemberState(state) if known else MemberState.UNKNOWN,
-        assigned=_read_assignment(reader),
-        revoking=_read_assignment(reader),
+        assigned=read_assignment(reader),
+        revoking=read_assignment(reader),
     )
 
 
@@ -286,7 +286,7 @@ def _write_subscriber(writer: Writer, value: Subscriber) -> None:
     writer.string(value.rack_id)
     writer.string(value.client_id)
     writer.string(value.client_host)
-    _write_strings(writer, value.topics)
+    write_strings(writer, value.topics)
     writer.string(value.regex)
     writer.int32(value.rebalance_timeout_ms)
     writer.string(value.assignor)
@@ -312,13 +312,13 @@ def _int64(value: int) -> bytes:
     return bytes(writer.out)
 
 
-def _write_strings(writer: Writer, texts: tuple[str, ...]) -> None:
+def write_strings(writer: Writer, texts: tuple[str, ...]) -> None:
     writer.array_length(len(texts))
     for text in texts:
         writer.string(text)
 
 
-def _write_assignment(writer: Writer, assignment: Assignment) -> None:
+def write_assignment(writer: Writer, assignment: Assignment) -> None:
     writer.array_length(len(assignment))
     for topic_id, numbers in sorted(assignment.items()):
         writer.uuid(topic_id)
@@ -328,7 +328,7 @@ def _write_assignment(writer: Writer, assignment: Assignment) -> None:
         writer.end_structure()
 
 
-def _read_assignment(reader: Reader) -> Assignment:
+def read_assignment(reader: Reader) -> Assignment:
     topics = []
     for _ in range(reader.array_length()):
         topic_id = reader.uuid()

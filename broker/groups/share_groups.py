@@ -1,0 +1,346 @@
+"""The share groups (KIP-932) of one led partition at work (`decided_groups` has their decisions and timers).
+
+Share-partitions of topics that members subscribe to are initialized by share coordinators (`core.share.starts`):
+
+    heartbeat -> noted as initializing, durable -> share coordinators -> noted as initialized -> assigned
+
+One piece of work of a group (initializing, deleting, resetting offsets) is done at a time. A member that joins waits
+for it up to `BEGIN_WAIT_S`, so that it is assigned something at once; others are at their next heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Protocol
+from uuid import UUID
+
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.net import monotonic_ms
+from ..coordinator.shard import ActiveShard
+from .core.consumer.heartbeat import Told
+from .core.consumer.records import GroupEpoch
+from .core.consumer.topics import Topics
+from .core.decided import Decided
+from .core.memory import GroupMemory
+from .core.records import GroupRecord
+from .core.shard import Shard
+from .core.share import starts
+from .core.share.heartbeat import ShareBeat, ShareDecision, ShareSettings, ShareWorld, expire, heartbeat
+from .core.share.records import ShareKind, TopicStarts
+from .core.share.state import JOINING, ShareGroup
+from .decided_groups import RETRY_MS, DecidedGroups, Pending
+
+BEGIN_WAIT_S: Final = 1.0
+AT_ONCE_MAX: Final = 1_000
+"""The share-partitions that are initialized in one piece of work; the next heartbeat begins the next."""
+NO_OFFSET: Final = -1
+"""The start offset that the first leader of a share-partition chooses, by share.auto.offset.reset."""
+
+_log = logging.getLogger(__name__)
+
+SharePartition = tuple[UUID, int]
+Offsets = Mapping[SharePartition, int]
+
+
+class Progress(Protocol):
+    """How far a group is in a partition; -1 where that is not known."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def delivery_complete_count(self) -> int: ...
+
+
+class ShareStates(Protocol):
+    """The port to the share coordinators. Each answer is an error or what was asked for."""
+
+    async def initialize(
+        self, group_id: str, offsets: Offsets, state_epoch: int
+    ) -> Mapping[SharePartition, KafkaError | None]:
+        """Let share-partitions begin, or begin again, at offsets."""
+
+    async def delete(
+        self, group_id: str, partitions: Iterable[SharePartition]
+    ) -> Mapping[SharePartition, KafkaError | None]:
+        """Forget share-partitions; it is no error if there are none."""
+
+    async def progress(
+        self, group_id: str, partitions: Iterable[SharePartition]
+    ) -> Mapping[SharePartition, KafkaError | Progress]:
+        """Return how far share-partitions are."""
+
+
+class NoStates:
+    """No share coordinator can be reached."""
+
+    async def initialize(
+        self, group_id: str, offsets: Offsets, state_epoch: int
+    ) -> Mapping[SharePartition, KafkaError | None]:
+        return dict.fromkeys(offsets, _nowhere())
+
+    async def delete(
+        self, group_id: str, partitions: Iterable[SharePartition]
+    ) -> Mapping[SharePartition, KafkaError | None]:
+        return dict.fromkeys(partitions, _nowhere())
+
+    async def progress(
+        self, group_id: str, partitions: Iterable[SharePartition]
+    ) -> Mapping[SharePartition, KafkaError | Progress]:
+        return dict.fromkeys(partitions, _nowhere())
+
+
+def _nowhere() -> KafkaError:
+    return KafkaError(ErrorCode.coordinator_not_available, "there is no share coordinator")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSurroundings:
+    """What share groups know besides themselves: the topics, with their version; `settings_of` a group by its id."""
+
+    topics: Callable[[], tuple[int, Topics]]
+    settings_of: Callable[[str], ShareSettings]
+    states: Callable[[], ShareStates]
+    commit_timeout_ms: int
+
+
+class ShareGroups(DecidedGroups[ShareGroup]):
+    """See the module's docstring."""
+
+    kind = "share"
+
+    def __init__(
+        self,
+        runtime: ActiveShard[GroupRecord],
+        shard: Shard,
+        memory: GroupMemory,
+        surroundings: ShareSurroundings,
+    ) -> None:
+        super().__init__(runtime, shard.shares, memory, surroundings.commit_timeout_ms)
+        self._shard = shard
+        self._surroundings = surroundings
+        self._work: dict[str, asyncio.Future[None]] = {}
+        """The end of the piece of work that is done for a group."""
+        self._retry_at_ms: dict[str, int] = {}
+
+    def world(self, group_id: str) -> ShareWorld:
+        """Return what a decision of the group may know now."""
+        version, topics = self._surroundings.topics()
+        return ShareWorld(topics, version, self._surroundings.settings_of(group_id), monotonic_ms())
+
+    # Heartbeats.
+
+    async def beat(self, group_id: str, beat: ShareBeat) -> Told:
+        """Decide a heartbeat, with which the group may begin; return the answer once that is durable."""
+        told = self._decide(group_id, beat)
+        work = self._work.get(group_id)
+        if beat.epoch == JOINING and work is not None:
+            await asyncio.wait([work], timeout=BEGIN_WAIT_S)
+            if group_id in self._groups:
+                told = self._decide(group_id, beat)
+        await self._settled(group_id)
+        return told
+
+    def _decide(self, group_id: str, beat: ShareBeat) -> Told:
+        if self._shard.is_of_other_kind(group_id, self._groups):
+            raise KafkaError(ErrorCode.group_id_not_found, f"group {group_id!r} is not a share group")
+        group = self._groups.get(group_id) or ShareGroup(group_id)
+        decision, world = ShareDecision(group), self.world(group_id)
+        try:
+            told = heartbeat(decision, beat, world)
+            self._check_memory(group)
+            self.submit(decision)
+        except KafkaError:
+            self._undo(decision)
+            raise
+        self._maybe_begin(group, world)
+        return told
+
+    # What a kind of group says.
+
+    def _session_timeout_ms(self, group_id: str) -> int:
+        return self._surroundings.settings_of(group_id).session_timeout_ms
+
+    def _look_after(self, group: ShareGroup) -> None:
+        decision = ShareDecision(group)
+        lost = expire(decision, self.world(group.group_id))
+        if lost:
+            _log.info("group %r: members %s were silent for too long", group.group_id, lost)
+        try:
+            self.submit(decision)
+        except KafkaError as error:
+            self._undo(decision)
+            _log.warning("group %r: lost members stay for another session: %s", group.group_id, error)
+
+    def _put_back(self, lost: Pending[ShareGroup]) -> None:
+        group, group_id = lost.decision.group, lost.decision.group.group_id
+        if not group.is_nothing and not self._shard.is_of_other_kind(group_id, self._groups):
+            self._groups.setdefault(group_id, group)
+        super()._put_back(lost)
+
+    def forget(self, group_id: str) -> None:
+        """Drop a group that was deleted."""
+        super().forget(group_id)
+        self._retry_at_ms.pop(group_id, None)
+
+    # Share-partitions that begin.
+
+    def _maybe_begin(self, group: ShareGroup, world: ShareWorld) -> None:
+        group_id = group.group_id
+        if group_id in self._work or self._retry_at_ms.get(group_id, 0) > world.now_ms:
+            return
+        missing = group.uninitialized(world.topics)
+        if missing:
+            # Before the task runs: the answer to this heartbeat waits for it.
+            self._work[group_id] = asyncio.get_running_loop().create_future()
+            self._runtime.spawn(self._begin(group, _some(missing)))
+
+    async def _begin(self, group: ShareGroup, topics: Mapping[UUID, TopicStarts]) -> None:
+        group_id = group.group_id
+        try:
+            offsets = {(topic_id, number): NO_OFFSET for topic_id, each in topics.items() for number in each.partitions}
+            failures = await self._initialize(group, topics, offsets)
+            if failures:
+                partition, error = next(iter(failures.items()))
+                message = "group %r: %d share-partitions are not initialized yet, as partition %d of %s: %s"
+                _log.warning(message, group_id, len(failures), partition[1], partition[0], error)
+                self._retry_at_ms[group_id] = monotonic_ms() + RETRY_MS
+        except KafkaError as error:
+            self._retry_at_ms[group_id] = monotonic_ms() + RETRY_MS
+            _log.warning("group %r: its share-partitions are not initialized yet: %s", group_id, error)
+        finally:
+            self._end_work(group_id)
+
+    async def _initialize(
+        self, group: ShareGroup, topics: Mapping[UUID, TopicStarts], offsets: Offsets
+    ) -> dict[SharePartition, KafkaError]:
+        """Let share-partitions begin; return those that did not, and why."""
+        self._put(group, lambda decision: starts.begin(decision, topics))
+        await self._settled(group.group_id)
+        answers = await self._surroundings.states().initialize(group.group_id, offsets, group.epoch)
+        failures = {partition: error for partition, error in answers.items() if error is not None}
+        done = [partition for partition in offsets if partition in answers and partition not in failures]
+        if self._groups.get(group.group_id) is group:
+            self._put(group, lambda decision: starts.end(decision, topics, done))
+            await self._settled(group.group_id)
+        return failures
+
+    def _put(self, group: ShareGroup, decide: Callable[[ShareDecision], None]) -> None:
+        decision: ShareDecision = Decided(group)
+        decide(decision)
+        try:
+            self.submit(decision)
+        except KafkaError:
+            self._undo(decision)
+            raise
+
+    @asynccontextmanager
+    async def _working(self, group_id: str) -> AsyncIterator[ShareGroup]:
+        """Have a group without members to oneself. Raise GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        while (work := self._work.get(group_id)) is not None:
+            await asyncio.wait([work])
+        group = self._empty(group_id)
+        self._work[group_id] = asyncio.get_running_loop().create_future()
+        try:
+            yield group
+        finally:
+            self._end_work(group_id)
+
+    def _empty(self, group_id: str) -> ShareGroup:
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.group_id_not_found, f"there is no share group {group_id!r}")
+        if group.members:
+            raise KafkaError(ErrorCode.non_empty_group, f"group {group_id!r} has {len(group.members)} members")
+        return group
+
+    def _end_work(self, group_id: str) -> None:
+        work = self._work.pop(group_id, None)
+        if work is not None and not work.done():
+            work.set_result(None)
+
+    # For operators.
+
+    async def delete(self, group_id: str) -> None:
+        """Delete a group without members, and its state. Raise KafkaError; then some of the state may be deleted."""
+        async with self._working(group_id) as group:
+            held = group.starts
+            await self._delete_state(group, {*held.initializing, *held.initialized, *held.deleting})
+            self._empty(group_id)  # A member may have joined meanwhile.
+            decision: ShareDecision = Decided(group)
+            for record in group.tombstones():
+                decision.put_record(record)
+            self.submit(decision)
+            self.forget(group_id)
+            await self._settled(group_id)
+
+    async def reset(
+        self, group_id: str, topics: Mapping[UUID, TopicStarts], offsets: Offsets
+    ) -> Mapping[SharePartition, KafkaError]:
+        """Let share-partitions of a group without members begin at offsets; return those that do not, and why."""
+        async with self._working(group_id) as group:
+            # With a higher state epoch leaders that hold the old state are fenced.
+            epoch = GroupEpoch(group.epoch + 1, group.metadata_hash)
+            self._put(group, lambda decision: decision.put_record(group.record(ShareKind.GROUP, "", epoch)))
+            return await self._initialize(group, topics, offsets)
+
+    async def delete_topics(self, group_id: str, topic_ids: Iterable[UUID]) -> None:
+        """Delete the state of topics in a group without members. Raise KafkaError."""
+        async with self._working(group_id) as group:
+            await self._delete_state(group, topic_ids)
+
+    async def _delete_state(self, group: ShareGroup, topic_ids: Iterable[UUID]) -> None:
+        wanted = set(topic_ids)
+        unfinished = self._unfinished(group, wanted)
+        held: dict[UUID, TopicStarts] = {}
+        self._put(group, lambda decision: held.update(starts.begin_deletion(decision, wanted)))
+        await self._settled(group.group_id)
+        partitions = {
+            (topic_id, number)
+            for topic_id, topic in (*unfinished.items(), *held.items())
+            for number in topic.partitions
+        }
+        answers = await self._surroundings.states().delete(group.group_id, sorted(partitions))
+        for error in answers.values():
+            if error is not None:
+                raise error
+        self._put(group, lambda decision: starts.end_deletion(decision, wanted))
+        await self._settled(group.group_id)
+
+    def _unfinished(self, group: ShareGroup, wanted: set[UUID]) -> dict[UUID, TopicStarts]:
+        """Return topics whose deletion another coordinator has begun; of deleted ones nothing is left."""
+        _, topics = self._surroundings.topics()
+        return {
+            topic.topic_id: TopicStarts(topic.name, frozenset(range(topic.partitions)))
+            for topic in topics.values()
+            if topic.topic_id in wanted and topic.topic_id in group.starts.deleting
+        }
+
+    def forget_topics(self, topic_ids: frozenset[UUID]) -> None:
+        """Forget topics that are deleted."""
+        for group in list(self._groups.values()):
+            held = group.starts
+            if topic_ids & {*held.initializing, *held.initialized, *held.deleting}:
+                try:
+                    self._put(group, lambda decision: starts.forget_topics(decision, topic_ids))
+                except KafkaError as error:
+                    _log.warning("group %r: deleted topics stay in its records: %s", group.group_id, error)
+
+
+def _some(topics: Mapping[UUID, TopicStarts]) -> dict[UUID, TopicStarts]:
+    """Return as many share-partitions as are initialized at once."""
+    slots = [(topic_id, number) for topic_id, topic in topics.items() for number in sorted(topic.partitions)]
+    some: dict[UUID, TopicStarts] = {}
+    for topic_id, number in islice(slots, AT_ONCE_MAX):
+        known = some.get(topic_id)
+        numbers = frozenset({number}) if known is None else known.partitions | {number}
+        some[topic_id] = TopicStarts(topics[topic_id].name, numbers)
+    return some

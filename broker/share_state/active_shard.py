@@ -1,0 +1,212 @@
+"""One led partition of `__share_group_state` at work (`coordinator.shard` has its life).
+
+| a record | then |
+|---|---|
+| is committed | the request is answered, and reads see it |
+| is not written, whatever the reason | it is undone, with all later ones of its share-partition, and each is answered |
+| takes longer than `share.coordinator.write.timeout.ms` | COORDINATOR_NOT_AVAILABLE; the record goes its way |
+
+Each `share.coordinator.state.topic.prune.interval.ms` the log is made to begin at the first record that is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from ...protocol import ErrorCode, KafkaError
+from ...protocol.net import Slices
+from ...protocol.records import BatchHeader, SkimmedRecord
+from ..coordinator import shard as runtime
+from ..coordinator.log_writer import InTransaction
+from ..replicas.leadership import WallClock
+from ..replicas.partition import Partition
+from .core.records import ShareKey, ShareRecord, Snapshot, Update, decode_record
+from .core.shard import Shard
+from .core.state import ShareState, Write, initialized, read_by, rewritten, written
+from .settings import ShareStateSettings
+
+SHARE_PARTITIONS_MAX: Final = 100_000
+"""The share-partitions of one partition of the topic; what exceeds it is not initialized: COORDINATOR_NOT_AVAILABLE."""
+BATCHES_MAX: Final = 10_000
+"""The ranges of one share-partition, as many as Kafka lets records be locked."""
+COLD_MAX: Final = 1_000
+"""The share-partitions that are snapshotted again in one interval."""
+RECORD_WEIGHT: Final = 20
+"""What a record of the upkeep costs on the loop, in elements of `pace`."""
+
+_CLIENT_CODES: Final = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+}
+"""The code that a leader gets when the log rejects a record; it tries again after the first five."""
+
+_log = logging.getLogger(__name__)
+
+
+class ActiveShard(runtime.ActiveShard[ShareRecord]):
+    """See the module's docstring."""
+
+    kind = "share group state"
+
+    def __init__(self, partition: Partition, settings: ShareStateSettings, rng: Random, now_ms: WallClock) -> None:
+        super().__init__(partition, rng, now_ms, settings.compression)
+        self.shard = Shard()
+        self._settings = settings
+
+    # Requests.
+
+    async def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
+        """Let a share-partition begin, or begin again, at an offset, which is -1 if its first leader chooses it."""
+        state = self.shard.latest(key)
+        if state is None and len(self.shard) >= SHARE_PARTITIONS_MAX:
+            message = f"{self.partition.partition} has {SHARE_PARTITIONS_MAX} share-partitions already"
+            raise KafkaError(ErrorCode.coordinator_not_available, message)
+        await self._write(key, initialized(state, state_epoch, start_offset, self._now_ms()))
+
+    async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
+        """Return a share-partition as its new leader has to take it over; from then on older leaders are fenced."""
+        state = self._initialized(key)
+        update = read_by(state, leader_epoch)
+        if update is not None:
+            await self._write(key, update)
+        else:
+            await self._settled(key)
+        return state
+
+    async def write(self, key: ShareKey, write: Write) -> None:
+        """Take in what the leader of a share-partition says."""
+        state = self._initialized(key)
+        held = len(state.snapshot.batches) + len(write.batches)
+        value = written(state, write, self._settings.updates_per_snapshot, self._now_ms())
+        if held > BATCHES_MAX:
+            raise KafkaError(ErrorCode.invalid_request, f"{key} would have {held} ranges, at most {BATCHES_MAX} may be")
+        await self._write(key, value)
+
+    async def summary(self, key: ShareKey) -> ShareState | None:
+        """Return a share-partition as it is; None if it is not initialized."""
+        await self._settled(key)
+        return self.shard.latest(key)
+
+    async def delete(self, key: ShareKey) -> None:
+        """Forget a share-partition; it may be unknown."""
+        if self.shard.latest(key) is None:
+            await self._settled(key)
+        else:
+            await self._write(key, None)
+
+    def _initialized(self, key: ShareKey) -> ShareState:
+        state = self.shard.latest(key)
+        if state is None:
+            raise KafkaError(ErrorCode.invalid_request, f"share-partition {key} is not initialized")
+        return state
+
+    # Records.
+
+    async def _write(self, key: ShareKey, value: Snapshot | Update | None) -> None:
+        await self._wait(self._submit(key, value))
+
+    def _submit(self, key: ShareKey, value: Snapshot | Update | None) -> asyncio.Future[None]:
+        """Queue a record. Raise KafkaError if nothing is queued."""
+        if self._end is not None:
+            raise self._end
+        record = ShareRecord(key, value)
+        try:
+            committed = self.submit([record], on_lost=partial(self._lost, key))
+        except KafkaError as error:
+            raise _for_client(error) from error
+        committed.add_done_callback(_seen)
+        self.shard.decided(record, committed)
+        return committed
+
+    async def _settled(self, key: ShareKey) -> None:
+        """Return once all that was decided is committed."""
+        token = self.shard.last_pending(key)
+        if token is not None:
+            assert isinstance(token, asyncio.Future), token
+            await self._wait(token)
+
+    async def _wait(self, committed: asyncio.Future[None]) -> None:
+        try:
+            # Whatever becomes of the request, its record goes its way: later ones are decided on it.
+            async with asyncio.timeout(self._settings.write_timeout_ms / 1000):
+                await asyncio.shield(committed)
+        except TimeoutError:
+            message = f"{self.partition.partition}: the record is not committed yet"
+            raise KafkaError(ErrorCode.coordinator_not_available, message) from None
+        except KafkaError as error:
+            raise _for_client(error) from error
+
+    def _lost(self, key: ShareKey) -> None:
+        error = KafkaError(ErrorCode.coordinator_not_available, f"share-partition {key}: a record was not written")
+        for token in self.shard.lost(key):
+            assert isinstance(token, asyncio.Future), token
+            if not token.done():
+                token.set_exception(error)
+        _log.warning("share-partition %s: what was decided of it was undone: a record could not be written", key)
+
+    def _apply(self, record: ShareRecord, transaction: InTransaction | None, offset: int) -> None:
+        self.shard.committed(record, offset)
+
+    # Life.
+
+    def _clear(self) -> None:
+        self.shard.clear()
+
+    def _replay(self, header: BatchHeader, record: SkimmedRecord) -> None:
+        decoded = None if header.is_control or record.key is None else decode_record(record.key, record.value)
+        if decoded is not None:
+            self.shard.replay(decoded, record.offset)
+
+    async def _resume(self, records: int) -> None:
+        name = self.partition.partition.topic_partition
+        _log.info("%s: %d share-partitions from %d records", name, len(self.shard), records)
+
+    # Upkeep.
+
+    async def prune(self, topic_ids: Callable[[], Iterable[UUID]]) -> None:
+        """Delete what no longer is needed: share-partitions of topics that are deleted, and records before the last
+        snapshots.
+        """
+        await self._write_all(self.shard.look_for(topic_ids()), lambda _: None)
+        log = self.partition.log
+        before_ms = self._now_ms() - self._settings.prune_interval_ms
+        cold = self.shard.cold(log.state.high_watermark, before_ms)[:COLD_MAX]
+        await self._write_all(cold, lambda state: rewritten(state, self._now_ms()))
+        # What is not committed may begin at the high watermark, so that is as far as it goes.
+        needed = min(self.shard.needed_offset(log.state.high_watermark), log.state.high_watermark)
+        if needed > log.state.offsets.log_start_offset and self._end is None:
+            await log.increment_log_start_offset(needed)
+
+    async def forget(self, topic_ids: Iterable[UUID]) -> None:
+        """Forget the share-partitions of topics that are deleted."""
+        await self._write_all(self.shard.of_topics(topic_ids), lambda _: None)
+
+    async def _write_all(self, keys: list[ShareKey], value_of: Callable[[ShareState], Snapshot | None]) -> None:
+        written: list[asyncio.Future[None]] = []
+        async for some in Slices(keys, weight=RECORD_WEIGHT):
+            for key in some:
+                state = self.shard.latest(key)
+                if state is not None:
+                    written.append(self._submit(key, value_of(state)))
+        for committed in written:
+            await self._wait(committed)
+
+
+def _for_client(error: KafkaError) -> KafkaError:
+    return KafkaError(_CLIENT_CODES.get(error.code, error.code), error.message)
+
+
+def _seen(committed: asyncio.Future[None]) -> None:
+    """Take note of an error that nothing may wait for."""
+    if not committed.cancelled():
+        committed.exception()

@@ -1,0 +1,138 @@
+"""One share-partition: what its records add up to, and which record a request becomes.
+
+| request | judged by | becomes |
+|---|---|---|
+| initialize | state epoch | a snapshot that begins at the start offset, without batches |
+| read, by a leader under a new leader epoch | leader epoch | an update with that epoch |
+| write | leader epoch, state epoch | an update; every N-th a snapshot |
+
+An epoch of -1 is not judged. A lower one is fenced; so is a state epoch above the one that is known, which was not
+initialized. What is not initialized can be neither read nor written: INVALID_REQUEST.
+
+`applied` takes in a record, live and from the log alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ....protocol import ErrorCode, KafkaError
+from .batches import NO_OFFSET, Batch, check_batches, combined
+from .records import UNKNOWN_COUNT, Snapshot, Update
+
+NOT_GIVEN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ShareState:
+    """A snapshot with its updates, of which there are `updates`."""
+
+    snapshot: Snapshot
+    updates: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """What a leader has to say; a start offset, count or epoch of -1 is not given."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int = UNKNOWN_COUNT
+    batches: tuple[Batch, ...] = ()
+
+
+def applied(state: ShareState | None, value: Snapshot | Update) -> ShareState:
+    """Return the state after a record. An update without a snapshot, which was lost, stands for itself."""
+    if isinstance(value, Snapshot):
+        return ShareState(replace(value, batches=combined(value.batches, value.start_offset)))
+    if state is None:
+        state = ShareState(
+            Snapshot(
+                snapshot_epoch=value.snapshot_epoch,
+                state_epoch=0,
+                leader_epoch=value.leader_epoch,
+                start_offset=value.start_offset,
+                create_timestamp_ms=0,
+                write_timestamp_ms=0,
+            )
+        )
+    return ShareState(_updated(state.snapshot, value), state.updates + 1)
+
+
+def _updated(snapshot: Snapshot, value: Update) -> Snapshot:
+    start_offset = snapshot.start_offset if value.start_offset == NO_OFFSET else value.start_offset
+    return replace(
+        snapshot,
+        leader_epoch=max(snapshot.leader_epoch, value.leader_epoch),
+        start_offset=start_offset,
+        delivery_complete_count=value.delivery_complete_count,
+        batches=combined((*snapshot.batches, *value.batches), start_offset),
+    )
+
+
+def initialized(state: ShareState | None, state_epoch: int, start_offset: int, now_ms: int) -> Snapshot:
+    """Return the snapshot with which a share-partition begins, or begins again. Raise FENCED_STATE_EPOCH."""
+    if start_offset < NO_OFFSET:
+        raise KafkaError(ErrorCode.invalid_request, f"start offset {start_offset} is below -1, which is not known yet")
+    if state is not None and NOT_GIVEN != state_epoch < state.snapshot.state_epoch:
+        raise _fenced(ErrorCode.fenced_state_epoch, "state epoch", state_epoch, state.snapshot.state_epoch)
+    return Snapshot(
+        snapshot_epoch=0 if state is None else state.snapshot.snapshot_epoch + 1,
+        state_epoch=state_epoch,
+        # A leader that is fenced stays fenced, whatever is initialized.
+        leader_epoch=0 if state is None else state.snapshot.leader_epoch,
+        start_offset=start_offset,
+        create_timestamp_ms=now_ms,
+        write_timestamp_ms=now_ms,
+    )
+
+
+def read_by(state: ShareState, leader_epoch: int) -> Update | None:
+    """Return the record with which a leader under this epoch takes over; None if it has. Raise FENCED_LEADER_EPOCH."""
+    check_leader(state, leader_epoch)
+    if leader_epoch in (NOT_GIVEN, state.snapshot.leader_epoch):
+        return None
+    return Update(
+        snapshot_epoch=state.snapshot.snapshot_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=state.snapshot.start_offset,
+        delivery_complete_count=state.snapshot.delivery_complete_count,
+    )
+
+
+def written(state: ShareState, write: Write, updates_max: int, now_ms: int) -> Snapshot | Update:
+    """Return the record of a leader's write. Raise FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, INVALID_REQUEST."""
+    check_leader(state, write.leader_epoch)
+    if write.state_epoch not in (NOT_GIVEN, state.snapshot.state_epoch):
+        raise _fenced(ErrorCode.fenced_state_epoch, "state epoch", write.state_epoch, state.snapshot.state_epoch)
+    if write.start_offset < NO_OFFSET:
+        raise KafkaError(ErrorCode.invalid_request, f"start offset {write.start_offset} is below -1")
+    check_batches(write.batches)
+    # A write that was held up on its way must not bring back what is finished.
+    is_late = NO_OFFSET != write.start_offset < state.snapshot.start_offset
+    update = Update(
+        snapshot_epoch=state.snapshot.snapshot_epoch,
+        leader_epoch=write.leader_epoch,
+        start_offset=state.snapshot.start_offset if is_late else write.start_offset,
+        delivery_complete_count=(state.snapshot.delivery_complete_count if is_late else write.delivery_complete_count),
+        batches=combined(write.batches, write.start_offset),
+    )
+    return update if state.updates < updates_max else rewritten(applied(state, update), now_ms)
+
+
+def rewritten(state: ShareState, now_ms: int) -> Snapshot:
+    """Return a snapshot of the state as it is: records before it are no longer needed."""
+    snapshot = state.snapshot
+    return replace(snapshot, snapshot_epoch=snapshot.snapshot_epoch + 1, write_timestamp_ms=now_ms)
+
+
+def check_leader(state: ShareState, leader_epoch: int) -> None:
+    """Raise FENCED_LEADER_EPOCH for a leader that another one has followed."""
+    if NOT_GIVEN != leader_epoch < state.snapshot.leader_epoch:
+        raise _fenced(ErrorCode.fenced_leader_epoch, "leader epoch", leader_epoch, state.snapshot.leader_epoch)
+
+
+def _fenced(code: ErrorCode, noun: str, given: int, known: int) -> KafkaError:
+    return KafkaError(code, f"{noun} {given} is fenced: {known} is known")

@@ -1,0 +1,322 @@
+"""Share groups (KIP-932) in whole brokers, over the wire: members, share-partitions, operators, other coordinators."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tierfetch.broker.groups import decided_groups, share_groups
+from tierfetch.broker.groups.active_shard import ActiveShard
+from tierfetch.broker.groups.core.share.records import TopicStarts
+from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.messages.base import Request, ResponseT
+from tierfetch.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from tierfetch.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    ListGroupsRequest,
+)
+from tierfetch.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tierfetch.protocol.messages.share_groups import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from tierfetch.protocol.net.client import KafkaClient
+from tierfetch.tests.broker.nodes import Nodes
+from tierfetch.tests.broker.waiting import until
+
+NONE = ErrorCode.none
+RETRIED = {
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+}
+CONFIGS = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+OFFSETS, STATE = "__consumer_offsets", "__share_group_state"
+
+
+@pytest.fixture
+async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    nodes = Nodes(tmp_path, CONFIGS)
+    yield nodes
+    await nodes.close()
+
+
+@pytest.fixture
+async def group(nodes: Nodes) -> AsyncIterator[Group]:
+    client = KafkaClient(client_id="consumer", random=random.Random(1))
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    group = Group(nodes, client)
+    await group.find()
+    yield group
+    await client.close()
+
+
+class Group:
+    """Share group "g", as clients and operators ask for it."""
+
+    def __init__(self, nodes: Nodes, client: KafkaClient) -> None:
+        self.nodes = nodes
+        self.client = client
+
+    @property
+    def active(self) -> ActiveShard:
+        (active,) = self.nodes[1].groups.shards
+        return active
+
+    @property
+    def initialized(self) -> dict[str, frozenset[int]]:
+        held = self.active.shard.shares["g"].starts.initialized
+        return {topic.name: topic.partitions for topic in held.values()}
+
+    async def send(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
+        return await self.client.send(self.nodes[1].address, request, max_version=version, timeout_s=10)
+
+    async def find(self) -> None:
+        async with asyncio.timeout(30):
+            while True:
+                found = await self.send(FindCoordinatorRequest(coordinator_keys=("g",)))
+                if found.coordinators[0].error_code is NONE:
+                    break
+                await asyncio.sleep(0.01)
+        await until(lambda: [active.is_loaded for active in self.nodes[1].groups.shards] == [True])
+
+    async def beat(
+        self, member: str = "m", epoch: int = 0, topics: tuple[str, ...] | None = None, group: str = "g"
+    ) -> ShareGroupHeartbeatResponse:
+        asked = ("t",) if topics is None and epoch == 0 else topics
+        request = ShareGroupHeartbeatRequest(
+            group_id=group, member_id=member, member_epoch=epoch, subscribed_topic_names=asked
+        )
+        return await self.send(request)
+
+    async def delete(self) -> ErrorCode:
+        return (await self.send(DeleteGroupsRequest(groups_names=("g",)))).results[0].error_code
+
+    async def alter(self, offset: int, *, partition: int = 0, topic: str = "t") -> tuple[ErrorCode, ErrorCode | None]:
+        data = AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset)
+        asked = AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=(data,))
+        answer = await self.send(AlterShareGroupOffsetsRequest(group_id="g", topics=(asked,)))
+        return answer.error_code, answer.responses[0].partitions[0].error_code if answer.responses else None
+
+    async def offsets(self, *topics: str) -> dict[str, tuple[ErrorCode, int]]:
+        asked = [DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=(0,)) for name in topics]
+        wanted = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=tuple(asked) or None)
+        (answer,) = (await self.send(DescribeShareGroupOffsetsRequest(groups=(wanted,)))).groups
+        assert answer.error_code is NONE
+        return {
+            topic.topic_name: (each.error_code, each.start_offset)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+
+async def test_a_member_joins_is_assigned_at_once_and_leaves(group: Group) -> None:
+    joined = await group.beat()
+    assert (joined.error_code, joined.heartbeat_interval_ms) == (NONE, 5000)
+    assert joined.assignment is not None
+    assert [each.partitions for each in joined.assignment.topic_partitions] == [(0,)]
+    assert group.initialized == {"t": frozenset({0})}
+    stayed = await group.beat("m", joined.member_epoch)
+    assert (stayed.error_code, stayed.member_epoch, stayed.assignment) == (NONE, joined.member_epoch, None)
+    other = await group.beat("n")
+    assert other.assignment == joined.assignment, "they share it"
+    for member in ("m", "n"):
+        assert (await group.beat(member, -1)).member_epoch == -1
+    assert (await group.beat("m", 3)).error_code is ErrorCode.unknown_member_id
+    assert (await group.beat(group="")).error_code is ErrorCode.invalid_request
+
+
+async def test_what_an_operator_sees(group: Group) -> None:
+    await group.beat()
+    (listed,) = (await group.send(ListGroupsRequest(types_filter=("share",)))).groups
+    assert (listed.group_id, listed.group_state, listed.group_type, listed.protocol_type) == (
+        "g",
+        "Stable",
+        "share",
+        "share",
+    )
+    asked = ShareGroupDescribeRequest(group_ids=("g", "no"), include_authorized_operations=True)
+    found, absent = (await group.send(asked)).groups
+    (member,) = found.members
+    assert (found.group_state, found.group_epoch, found.assignment_epoch, found.assignor_name) == (
+        "Stable",
+        2,
+        2,
+        "simple",
+    )
+    assert (member.member_id, member.member_epoch, member.subscribed_topic_names) == ("m", 2, ("t",))
+    assert member.assignment.topic_partitions[0].topic_name == "t"
+    assert absent.error_code is ErrorCode.group_id_not_found
+
+
+async def test_a_group_is_of_one_kind(group: Group) -> None:
+    await group.beat()
+    consumer = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="c",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=("t",),
+        topic_partitions=(),
+    )
+    assert (await group.send(consumer)).error_code is ErrorCode.group_id_not_found
+    joining = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+    )
+    assert (await group.send(joining)).error_code is ErrorCode.inconsistent_group_protocol
+    offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    for group_id, error in (("g", ErrorCode.group_id_not_found), ("classic", NONE)):
+        topic = OffsetCommitRequestTopic(name="t", topic_id=None, partitions=(offset,))
+        commit = OffsetCommitRequest(group_id=group_id, member_id="", topics=(topic,))
+        assert (await group.send(commit, 9)).topics[0].partitions[0].error_code is error
+    assert (await group.beat(group="classic")).error_code is ErrorCode.group_id_not_found
+
+
+async def test_another_coordinator_goes_on(nodes: Nodes, group: Group) -> None:
+    epoch = (await group.beat()).member_epoch
+    before = list(group.active.shard.shares["g"].records())
+    await nodes.stop(1)
+    await nodes.start(1)
+    await until(lambda: any(active.is_loaded for active in nodes[1].groups.shards))
+    assert list(group.active.shard.shares["g"].records()) == before
+    assert (await group.beat("m", epoch)).error_code is NONE
+
+
+async def test_offsets_are_set_and_deleted_while_nobody_reads(group: Group) -> None:
+    assert await group.alter(5) == (ErrorCode.group_id_not_found, None)
+    await group.beat()
+    assert await group.alter(5) == (ErrorCode.non_empty_group, None)
+    assert await group.offsets() == {"t": (NONE, -1)}, "its first leader has not chosen one"
+    await group.beat("m", -1)
+    assert await group.alter(5) == (NONE, NONE)
+    assert await group.alter(5, partition=7) == (NONE, ErrorCode.unknown_topic_or_partition)
+    assert await group.alter(5, topic="no") == (NONE, ErrorCode.unknown_topic_or_partition)
+    assert await group.alter(-2) == (NONE, ErrorCode.invalid_request)
+    assert await group.offsets() == {"t": (NONE, 5)}
+    assert await group.offsets("t", "no") == {"t": (NONE, 5), "no": (ErrorCode.unknown_topic_or_partition, -1)}
+    names = tuple(DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in ("t", "no"))
+    deleted = await group.send(DeleteShareGroupOffsetsRequest(group_id="g", topics=names))
+    assert [each.error_code for each in deleted.responses] == [NONE, ErrorCode.unknown_topic_or_partition]
+    assert await group.offsets() == {}
+    (state,) = group.nodes[1].shares.shards
+    assert not state.shard.held
+
+
+async def test_a_group_is_deleted_with_its_state(nodes: Nodes, group: Group) -> None:
+    await group.beat()
+    (state,) = nodes[1].shares.shards
+    assert len(state.shard.held) == 1
+    assert await group.delete() is ErrorCode.non_empty_group
+    await group.beat("m", -1)
+    assert await group.delete() is NONE
+    assert not state.shard.held
+    assert await group.delete() is ErrorCode.group_id_not_found
+    await nodes.stop(1)
+    await nodes.start(1)
+    await until(lambda: any(active.is_loaded for active in nodes[1].groups.shards))
+    assert group.active.shard.shares == {}
+    assert (await group.beat()).assignment is not None, "it begins again"
+
+
+async def test_a_topic_that_is_deleted_leaves_the_group(nodes: Nodes, group: Group) -> None:
+    await group.beat()
+    await nodes.operator.delete_topic("t")
+    await until(lambda: group.initialized == {})
+    told = await group.beat("m", 2)
+    assert told.assignment is not None
+    assert told.assignment.topic_partitions == ()
+
+
+async def test_what_the_log_refuses_never_was(nodes: Nodes, group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    await group.beat()
+    before = sorted(map(repr, group.active.shard.shares["g"].records()))
+
+    async def refused(*_: object, **__: object) -> None:
+        raise KafkaError(ErrorCode.not_enough_replicas, "one of two")
+
+    monkeypatch.setattr(decided_groups, "RETRY_MS", 60_000)
+    monkeypatch.setattr(nodes.partition(1, OFFSETS), "append", refused)
+    answers = await asyncio.gather(group.beat("n"), group.beat("o"), group.beat("m", -1))
+    assert {answer.error_code for answer in answers} == {ErrorCode.coordinator_not_available}
+    assert sorted(map(repr, group.active.shard.shares["g"].records())) == before
+    assert "m" in group.active.shard.shares["g"].sessions
+    monkeypatch.undo()
+    assert (await group.beat("n")).error_code is NONE
+
+
+async def test_share_partitions_that_no_coordinator_takes_are_initialized_later(
+    nodes: Nodes, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, failing = nodes[1].groups.states, share_groups.NoStates()
+    nodes[1].groups.use(failing)
+    joined = await group.beat()
+    assert joined.assignment is not None
+    assert joined.assignment.topic_partitions == ()
+    assert group.initialized == {}
+    nodes[1].groups.use(states)
+    monkeypatch.setattr(group.active.shares, "_retry_at_ms", {})
+    await group.beat("m", joined.member_epoch)
+    await until(lambda: group.initialized == {"t": frozenset({0})})
+    told = await group.beat("m", joined.member_epoch)
+    assert told.assignment is not None
+    assert told.assignment.topic_partitions[0].partitions == (0,)
+
+
+async def test_a_deletion_that_another_coordinator_began_is_ended(nodes: Nodes, group: Group) -> None:
+    await group.beat()
+    await group.beat("m", -1)
+    states = nodes[1].groups.states
+    nodes[1].groups.use(share_groups.NoStates())
+    assert await group.delete() is ErrorCode.coordinator_not_available
+    held = group.active.shard.shares["g"].starts
+    assert (held.initialized, list(held.deleting.values())) == ({}, ["t"])
+    nodes[1].groups.use(states)
+    assert await group.delete() is NONE
+    (state,) = nodes[1].shares.shards
+    assert not state.shard.held
+    assert replace(held, deleting={}).is_empty
+
+
+def test_what_is_initialized_at_once_is_bounded() -> None:
+    topic = TopicStarts("t", frozenset(range(share_groups.AT_ONCE_MAX + 5)))
+    other = TopicStarts("u", frozenset({0}))
+    some = share_groups._some({topic_id(1): topic, topic_id(2): other})
+    assert some == {topic_id(1): TopicStarts("t", frozenset(range(share_groups.AT_ONCE_MAX)))}
+
+
+def topic_id(number: int) -> UUID:
+    return UUID(int=number)

@@ -1,0 +1,234 @@
+"""One share-partition, and those of one partition of the topic: decisions, fences, replay, what is needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierfetch.broker.share_state.core.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, Batch
+from tierfetch.broker.share_state.core.records import ShareKey, ShareRecord, Snapshot, Update, decode_record
+from tierfetch.broker.share_state.core.shard import HELD_RECORDS_MIN, Shard
+from tierfetch.broker.share_state.core.state import ShareState, Write, applied, initialized, read_by, rewritten, written
+from tierfetch.protocol import ErrorCode, KafkaError
+
+NOW_MS = 1_000
+A, B = ShareKey("g", UUID(int=1), 0), ShareKey("g", UUID(int=2), 0)
+
+
+def begun(state_epoch: int = 2, start_offset: int = 100, leader_epoch: int = 5) -> ShareState:
+    """Return a share-partition that a leader has taken over."""
+    state = applied(None, initialized(None, state_epoch, start_offset, NOW_MS))
+    update = read_by(state, leader_epoch)
+    assert update is not None
+    return applied(state, update)
+
+
+def write(*batches: Batch, state_epoch: int = 2, leader_epoch: int = 5, start_offset: int = -1, done: int = 0) -> Write:
+    return Write(
+        state_epoch=state_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=start_offset,
+        delivery_complete_count=done,
+        batches=batches,
+    )
+
+
+def refused(state: ShareState, asked: Write) -> ErrorCode:
+    with pytest.raises(KafkaError) as error:
+        written(state, asked, 500, NOW_MS)
+    return error.value.code
+
+
+def test_updates_add_up_and_the_nth_is_a_snapshot() -> None:
+    state, kinds = begun(), []
+    for number in range(6):
+        batch = Batch(100 + number, 100 + number, ACKNOWLEDGED, 1)
+        value = written(state, write(batch, start_offset=100, done=number + 1), 3, NOW_MS + number)
+        kinds.append(type(value))
+        state = applied(state, value)
+    # The leader's take-over was an update too.
+    assert kinds == [Update, Update, Snapshot, Update, Update, Update]
+    assert state.snapshot == Snapshot(
+        snapshot_epoch=1,
+        state_epoch=2,
+        leader_epoch=5,
+        start_offset=100,
+        delivery_complete_count=6,
+        create_timestamp_ms=NOW_MS,
+        write_timestamp_ms=NOW_MS + 2,
+        batches=(Batch(100, 105, ACKNOWLEDGED, 1),),
+    )
+
+
+def test_a_start_offset_that_rises_drops_what_is_below() -> None:
+    state = applied(begun(), written(begun(), write(Batch(100, 109, AVAILABLE, 1)), 500, NOW_MS))
+    state = applied(state, written(state, write(start_offset=105), 500, NOW_MS))
+    assert state.snapshot.batches == (Batch(105, 109, AVAILABLE, 1),)
+
+
+def test_a_write_that_comes_late_brings_nothing_back() -> None:
+    state = applied(begun(), written(begun(), write(start_offset=110, done=3), 500, NOW_MS))
+    late = written(state, write(Batch(100, 112, AVAILABLE, 1), start_offset=100, done=9), 500, NOW_MS)
+    after = applied(state, late).snapshot
+    assert (after.start_offset, after.delivery_complete_count) == (110, 3)
+    assert after.batches == (Batch(110, 112, AVAILABLE, 1),)
+
+
+def test_older_leaders_and_epochs_are_fenced() -> None:
+    state = begun()
+    assert refused(state, write(leader_epoch=4)) is ErrorCode.fenced_leader_epoch
+    assert refused(state, write(state_epoch=1)) is ErrorCode.fenced_state_epoch
+    assert refused(state, write(state_epoch=3)) is ErrorCode.fenced_state_epoch
+    assert refused(state, write(Batch(3, 2, 0, 1))) is ErrorCode.invalid_request
+    assert refused(state, write(start_offset=-2)) is ErrorCode.invalid_request
+    assert isinstance(written(state, write(leader_epoch=-1, state_epoch=-1), 500, NOW_MS), Update)
+
+
+def test_a_reader_under_a_new_epoch_fences_the_leader_before_it() -> None:
+    state = begun()
+    assert read_by(state, 5) is None
+    assert read_by(state, -1) is None
+    newer = read_by(state, 6)
+    assert newer is not None
+    assert refused(applied(state, newer), write(leader_epoch=5)) is ErrorCode.fenced_leader_epoch
+    with pytest.raises(KafkaError) as error:
+        read_by(applied(state, newer), 5)
+    assert error.value.code is ErrorCode.fenced_leader_epoch
+
+
+def test_to_begin_again_drops_batches_and_keeps_the_fence() -> None:
+    state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
+    again = initialized(state, 3, 7, NOW_MS + 1)
+    assert (again.snapshot_epoch, again.leader_epoch, again.batches, again.delivery_complete_count) == (1, 5, (), -1)
+    with pytest.raises(KafkaError) as error:
+        initialized(applied(state, again), 2, 7, NOW_MS)
+    assert error.value.code is ErrorCode.fenced_state_epoch
+
+
+# The shard.
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.sampled_from([A, B]), st.integers(0, 30), st.sampled_from([0, 2, 4])),
+        st.tuples(st.just("init"), st.sampled_from([A, B]), st.integers(0, 3), st.just(0)),
+        st.tuples(st.just("read"), st.sampled_from([A, B]), st.integers(0, 5), st.just(0)),
+        st.tuples(
+            st.sampled_from(["commit", "lose", "delete", "rewrite"]), st.sampled_from([A, B]), st.just(0), st.just(0)
+        ),
+    ),
+    max_size=40,
+)
+
+
+class Log:
+    """A shard, and its log; records are decided, then committed in their order or lost."""
+
+    def __init__(self) -> None:
+        self.shard = Shard()
+        self.records: list[ShareRecord] = []
+        self.waiting: list[ShareRecord] = []
+
+    def decide(self, key: ShareKey, value: Snapshot | Update | None) -> None:
+        record = ShareRecord(key, value)
+        self.shard.decided(record, record)
+        self.waiting.append(record)
+
+    def commit(self) -> None:
+        if self.waiting:
+            record = self.waiting.pop(0)
+            self.shard.committed(record, len(self.records))
+            self.records.append(record)
+
+    def lose(self, key: ShareKey) -> None:
+        lost = self.shard.lost(key)
+        self.waiting = [each for each in self.waiting if not any(each is token for token in lost)]
+
+    def step(self, kind: str, key: ShareKey, number: int, state_number: int) -> None:
+        state = self.shard.latest(key)
+        if kind == "commit":
+            self.commit()
+        elif kind == "lose":
+            self.lose(key)
+        elif kind == "init":
+            epoch = number if state is None else state.snapshot.state_epoch + number
+            self.decide(key, initialized(state, epoch, number, NOW_MS))
+        elif state is not None and kind == "delete":
+            self.decide(key, None)
+        elif state is not None and kind == "rewrite":
+            self.decide(key, rewritten(state, NOW_MS))
+        elif state is not None and kind == "read":
+            update = read_by(state, state.snapshot.leader_epoch + number)
+            if update is not None:
+                self.decide(key, update)
+        elif state is not None:
+            batch = Batch(number, number + 3, state_number, 1)
+            asked = write(batch, state_epoch=-1, leader_epoch=-1, start_offset=number // 2)
+            self.decide(key, written(state, asked, 2, NOW_MS))
+
+
+@given(steps)
+def test_reading_the_log_gives_what_is_committed_from_the_needed_offset_on(
+    run: list[tuple[str, ShareKey, int, int]],
+) -> None:
+    log = Log()
+    for step in run:
+        log.step(*step)
+    for start in (0, log.shard.needed_offset(len(log.records))):
+        again = Shard()
+        for offset, record in enumerate(log.records):
+            decoded = decode_record(*record.encoded())
+            assert decoded == record
+            if offset >= start:
+                again.replay(decoded, offset)
+        assert again.held == log.shard.held
+    # What is decided adds up as the log will.
+    while log.waiting:
+        log.commit()
+    assert not log.shard.pending
+    for key in (A, B):
+        held = log.shard.held.get(key)
+        assert log.shard.latest(key) == (None if held is None else held.state)
+
+
+def test_what_is_lost_takes_all_that_was_decided_on_it() -> None:
+    log = Log()
+    log.decide(A, initialized(None, 1, 0, NOW_MS))
+    log.commit()
+    before = log.shard.latest(A)
+    assert before is not None
+    for number in range(3):
+        log.step("write", A, number, ARCHIVED)
+    lost = log.shard.lost(A)
+    assert [token is record for token, record in zip(lost, reversed(log.waiting), strict=True)] == [True] * 3
+    assert log.shard.latest(A) == before
+    assert log.shard.last_pending(A) is None
+
+
+def test_one_that_is_written_no_more_is_snapshotted_again_once_it_holds_others_records() -> None:
+    shard = Shard()
+    first = initialized(None, 1, 0, NOW_MS)
+    shard.replay(ShareRecord(A, first), 0)
+    for offset in range(1, HELD_RECORDS_MIN):
+        shard.replay(ShareRecord(B, replace(first, write_timestamp_ms=NOW_MS + 500)), offset)
+    assert shard.needed_offset(HELD_RECORDS_MIN) == 0
+    assert shard.cold(HELD_RECORDS_MIN, NOW_MS) == []
+    assert shard.cold(HELD_RECORDS_MIN + 1, NOW_MS - 1) == [], "not before its time"
+    assert shard.cold(HELD_RECORDS_MIN + 1, NOW_MS) == [A]
+    shard.replay(ShareRecord(A, rewritten(shard.held[A].state, NOW_MS)), HELD_RECORDS_MIN)
+    assert shard.needed_offset(HELD_RECORDS_MIN + 1) == HELD_RECORDS_MIN - 1
+    assert Shard().needed_offset(9) == 9
+
+
+def test_topics_that_are_absent_twice_are_deleted() -> None:
+    shard = Shard()
+    for offset, key in enumerate((A, B)):
+        shard.replay(ShareRecord(key, initialized(None, 1, 0, NOW_MS)), offset)
+    assert shard.of_topics([B.topic_id]) == [B]
+    assert shard.look_for([A.topic_id]) == [], "perhaps it is new, and not known here yet"
+    assert shard.look_for([A.topic_id, B.topic_id]) == []
+    assert shard.look_for([A.topic_id]) == []
+    assert shard.look_for([A.topic_id]) == [B]
