@@ -143,7 +143,7 @@ async def test_a_page_begins_with_the_verdict_and_says_how_it_was_made(path: str
         text = (await client.get(path)).text
     main = text.split("<main")[1]
     assert main.index('class="verdict warn"') < main.index("quiet made") < main.index("<table")
-    assert "Broker 3 is fenced; 0 partitions with a replica outside the ISR." in main
+    assert "Broker 3 is fenced; no partition has a replica outside the ISR." in main
     assert "1970-01-01 00:00:00 UTC" in main
     assert f"tierfetch {__version__}" in main
 
