@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -71,12 +71,15 @@ class Unsure(BaseModel):
         return self.low if end == "low" else self.high
 
 
-def with_middles(document: Mapping[str, Any]) -> dict[str, Any]:
+def with_middles(document: Mapping[str, object]) -> dict[str, object]:
     """Return the document with the middle of each range in its place, and the ranges under `unsure`. ValueError for a
     range that is none.
     """
     found = dict(document)
-    unsure: list[dict[str, Any]] = []
+    stated = found.get("unsure", ())
+    if not isinstance(stated, list | tuple):
+        return found
+    unsure: list[dict[str, object]] = []
     for kind, keys, name in (("brokers", BROKER_KEYS, _of_broker), ("links", LINK_KEYS, _of_link)):
         rows = found.get(kind)
         if isinstance(rows, list | tuple):
@@ -87,20 +90,22 @@ def with_middles(document: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(topics, list | tuple):
         found["topics"] = [_of_topic(topic, unsure) for topic in topics]
     if unsure:
-        found["unsure"] = [*found.get("unsure", ()), *unsure]
+        found["unsure"] = [*stated, *unsure]
     return found
 
 
-def _of_broker(row: Any) -> dict[str, Any]:
+def _of_broker(row: object) -> dict[str, object]:
     return {"broker": row.get("id")} if isinstance(row, Mapping) else {}
 
 
-def _of_link(row: Any) -> dict[str, Any]:
+def _of_link(row: object) -> dict[str, object]:
     return {key: row.get(key) for key in ("from_rack", "to_rack")} if isinstance(row, Mapping) else {}
 
 
-def _of_topic(topic: Any, unsure: list[dict[str, Any]]) -> Any:
-    partitions = topic.get("partitions") if isinstance(topic, Mapping) else None
+def _of_topic(topic: object, unsure: list[dict[str, object]]) -> object:
+    if not isinstance(topic, Mapping):
+        return topic
+    partitions = topic.get("partitions")
     if not isinstance(partitions, list | tuple) or not any(map(_has_range, partitions)):
         return topic
     named = [
@@ -112,11 +117,13 @@ def _of_topic(topic: Any, unsure: list[dict[str, Any]]) -> Any:
     return {**topic, "partitions": named}
 
 
-def _has_range(row: Any) -> bool:
+def _has_range(row: object) -> bool:
     return isinstance(row, Mapping) and any(_ends(row.get(key)) for key in PARTITION_KEYS)
 
 
-def _without_ranges(row: Any, keys: tuple[str, ...], owner: Mapping[str, Any], unsure: list[dict[str, Any]]) -> Any:
+def _without_ranges(
+    row: object, keys: tuple[str, ...], owner: Mapping[str, object], unsure: list[dict[str, object]]
+) -> object:
     """Return the row with middles; its ranges are added to `unsure`."""
     if not isinstance(row, Mapping):
         return row
@@ -131,7 +138,7 @@ def _without_ranges(row: Any, keys: tuple[str, ...], owner: Mapping[str, Any], u
     return found
 
 
-def _ends(value: Any) -> tuple[str, str] | None:
+def _ends(value: object) -> tuple[str, str] | None:
     found = _RANGE.fullmatch(value) if isinstance(value, str) else None
     return (found[1], found[2]) if found else None
 
