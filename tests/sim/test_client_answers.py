@@ -12,7 +12,14 @@ from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.sim.judges.core.allowed_losses import AllowedLoss, AllowedLosses
 from tierfetch.sim.judges.core.client_answers import ClientAnswersJudge
-from tierfetch.sim.judges.core.events import CommitReported, LogStartReported, OffsetRefused, SequenceRefused
+from tierfetch.sim.judges.core.events import (
+    CommitReported,
+    LogStartReported,
+    OffsetRefused,
+    ReplicaChanged,
+    ReplicaLeft,
+    SequenceRefused,
+)
 from tierfetch.sim.judges.core.history import ACKS_ALL, History, Send
 from tierfetch.sim.judges.core.partition import InvariantViolationError, ReplicaStatus
 from tierfetch.sim.judges.observer import ReplicaObserver
@@ -126,6 +133,20 @@ def test_a_snapshot_knows_only_the_last_batch_of_a_producer(borders: tuple[int, 
         for border, end in pairwise((*borders, 10))
     )
     there = judge(sent(0, at=2), segments=segments)
+    if is_known:
+        with pytest.raises(InvariantViolationError, match="known producers"):
+            there.on(SequenceRefused(T, sent(2)))
+    else:
+        there.on(SequenceRefused(T, sent(2)))
+
+
+@pytest.mark.parametrize(("end_offset", "is_known"), [(6, True), (8, False)], ids=["at the next", "behind the next"])
+def test_a_log_that_is_closed_in_order_has_a_snapshot_at_its_end(end_offset: int, is_known: bool) -> None:
+    """The simulation's seeds 32 of workers and 39 of the cluster: brokers were restarted with batches in flight."""
+    whole = b"".join(batch(offset, sequence=offset - 2) for offset in (4, 6, 8))
+    there = judge(sent(0, at=2), segments=((4, whole),))
+    there.on(ReplicaChanged(NAME, ReplicaStatus(1, 1, 0, 0, 0, 0, 4, end_offset, ())))
+    there.on(ReplicaLeft(1, NAME))
     if is_known:
         with pytest.raises(InvariantViolationError, match="known producers"):
             there.on(SequenceRefused(T, sent(2)))

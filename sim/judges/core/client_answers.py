@@ -17,7 +17,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ....protocol import TopicIdPartition, TopicPartition
 from .allowed_losses import AllowedLosses
-from .events import CommitReported, Logs, LogStartReported, Observed, OffsetRefused, SequenceRefused
+from .events import (
+    CommitReported,
+    Logs,
+    LogStartReported,
+    Observed,
+    OffsetRefused,
+    ReplicaChanged,
+    ReplicaLeft,
+    SequenceRefused,
+)
 from .history import History, Send
 from .partition import InvariantViolationError, Replicas, ReplicaStatus
 from .replicas import headers_of
@@ -45,6 +54,9 @@ class ClientAnswersJudge:
         self._name_of = name_of
         self._highest_start = highest_start
         self._segments_of = segments_of
+        self._ends: dict[tuple[int, TopicIdPartition], int] = {}
+        self._stopped_at: dict[TopicIdPartition, list[int]] = {}
+        """The ends of logs that were closed in order: there is a snapshot at each."""
 
     def on(self, event: Observed) -> None:
         match event:
@@ -56,6 +68,10 @@ class ClientAnswersJudge:
                 self._out_of_range(partition, offset, host, logs)
             case SequenceRefused(partition, send):
                 self._refused(partition, send)
+            case ReplicaChanged(name, now):
+                self._ends[now.node_id, name] = now.log_end_offset
+            case ReplicaLeft(node_id, name):
+                self._stopped_at.setdefault(name, []).append(self._ends.get((node_id, name), 0))
 
     def _commit_reported(self, partition: TopicPartition, end_offset: int, client: str, asked_ms: int) -> None:
         name = self._name_of(partition)
@@ -102,7 +118,9 @@ class ClientAnswersJudge:
             raise InvariantViolationError("known producers", f"{detail}, the ones before end at {ends[-1:]}")
 
     def _is_below_a_snapshot(self, name: TopicIdPartition, send: Send) -> bool:
-        """Where a segment begins there is one: who starts with that knows of no earlier batch."""
+        """Where a segment begins there is one, and where a log ended that was closed in order: who starts with that
+        knows of no earlier batch.
+        """
         segments = list(self._segments_of(name))
         batches = {
             header.base_offset: header.base_sequence
@@ -112,4 +130,5 @@ class ClientAnswersJudge:
         }
         offset = next((offset for offset, sequence in batches.items() if sequence == send.sequence), None)
         later = min((each for each in batches if offset is not None and each > offset), default=None)
-        return later is not None and any(later < base_offset for base_offset, _ in segments)
+        snapshots = [*(base_offset for base_offset, _ in segments), *self._stopped_at.get(name, ())]
+        return later is not None and any(later < offset for offset in snapshots)

@@ -37,6 +37,7 @@ from tierfetch.tests.sim.planted import (
     fetcher_bugs,
     hardware_bugs,
     log_bugs,
+    operation_bugs,
     outside_bugs,
     quorum_bugs,
     quorum_core_bugs,
@@ -53,7 +54,7 @@ OTHERS_WEIGHT = 0.2
 TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
 MODULES = (
     *(quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs),
-    *(retention_bugs, broker_bugs, controller_bugs, coordinator_bugs, hardware_bugs, outside_bugs),
+    *(retention_bugs, broker_bugs, controller_bugs, coordinator_bugs, hardware_bugs, outside_bugs, operation_bugs),
 )
 OPTIONS = {"cluster": ClusterOptions.drawn, "quorum": QuorumOptions.drawn, "workers": ClusterOptions.with_workers}
 
