@@ -10,7 +10,7 @@ rejected: a line for each would fill the disk that holds the log, and hide all o
 
 How many were left out is said with the next line of any kind once the period is over, or by `settle`, which listeners
 call every second. A kind is a message without its arguments: there are as many as places in the code. A source is what
-the lines are to be shared among: the host of a peer, the name of a group. So a host that floods the log leaves room for
+shares the lines with others: the host of a peer, the name of a group. So a host that floods the log leaves room for
 the lines of others, and what is kept is at most `LINES_MAX` sources of each kind.
 
 The counts belong to the event loop that runs, which a process has one of; outside a loop no line is left out.

@@ -70,7 +70,7 @@ class LongFetch:
     task: asyncio.Task[None]
     is_ended: bool = False
     is_answered: bool = False
-    """An answer that arrives is not given up: the wait is over, and the session that it tells of would be lost."""
+    """An answer that arrives is not given up: the wait is over, and the session that it begins would be lost."""
 
     def end(self) -> None:
         if not self.is_ended and not self.is_answered:

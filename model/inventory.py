@@ -45,11 +45,11 @@ class Inventory(Cluster):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_written(cls, value: Any) -> Any:
+    def _as_written(cls, value: object) -> object:
         return with_middles(cls._with_defaults(value)) if isinstance(value, Mapping) else value
 
     @classmethod
-    def _with_defaults(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _with_defaults(cls, value: Mapping[str, object]) -> Mapping[str, object]:
         if "broker_defaults" not in value:
             return value
         rest = {key: item for key, item in value.items() if key != "broker_defaults"}

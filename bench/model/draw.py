@@ -8,7 +8,7 @@
     is_tiered         two of three
     local_share       of a tiered topic: all, or 0.1 to 0.9
     policies          one of four pairs (ours, Apache Kafka's); of what is not tiered they all copy
-    produce_mb_s      one of three, 1 to 12, where what is to be copied does not grow from run to run
+    produce_mb_s      one of three, 1 to 12, where the bytes to copy do not grow from run to run
     throttle_mb_s     one of four, 10 to 60
     latency_ms        of a tiered topic, one of two: 5 to 300
 

@@ -171,7 +171,7 @@ class _ShareLook:
         self._on: list[Sleepers] = []
 
     async def look(self, partitions: Iterable[SharedPartition], *, is_last: bool) -> FoundAll:
-        """Return what there is to answer; nothing while there is less than the request waits for."""
+        """Return the answer; nothing while there is less than the request waits for."""
         self.wakeup = Wakeup()
         found = FoundAll()
         with ExitStack() as reading:

@@ -209,7 +209,7 @@ def taught(found: Calibrations, past: Sequence[Past]) -> tuple[Calibrations, lis
         better = usual.learned(lesson.scale, lesson.model, f"{lesson.moves} moves of its history")
         found = found.model_copy(update={"systems": {**found.systems, system: better}})
         said.append(
-            f"{system}: {lesson.moves} of {len(own)} moves tell; fixed times and paces times {lesson.scale:.2f}, error"
+            f"{system}: {lesson.moves} of {len(own)} moves count; fixed times and paces times {lesson.scale:.2f}, error"
             f" of the model {better.spread.model - 1:.0%} in nine of ten cases"
         )
     return found, said or ["the history has no move of a system that was measured"]

@@ -188,7 +188,7 @@ def on_begin_request(replica: Replica, token: object, request: BeginQuorumEpochR
     error = _begin_error(replica, request)
     if error is ErrorCode.none and (request.epoch > replica.epoch or not isinstance(replica.role, Follower)):
         # Not at the listener that the request names: what answers there would be believed, as no request is. Where
-        # the leader listens is in the voter set, or is told by those who are.
+        # the leader listens is in the voter set, or comes from those who are.
         become_follower(replica, LeaderAndEpoch(request.leader_id, request.epoch))
     if error is ErrorCode.none and replica.is_refused and request.voter == replica.key:
         _end_refusal(replica)

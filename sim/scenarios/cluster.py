@@ -78,7 +78,7 @@ from ..machine.world import World
 from .administrator import GROUP_VERSION, Administrator
 from .cluster_clients import ClusterClients, Work
 from .cluster_nodes import ClusterNodes
-from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions
+from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions, start_groups
 from .cluster_state import metadata_changes, unsettled
 from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
@@ -483,7 +483,7 @@ class ClusterScenario:
     # -- the run ------------------------------------------------------------------------------------------------------
 
     async def _main(self) -> None:
-        for names in _in_groups(self.nodes.names):
+        for names in start_groups(self.nodes.names):
             await asyncio.gather(*(self.nodes.start(name) for name in names))
         await self._create_topics()
         upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self.nodes.names]
@@ -695,15 +695,3 @@ class ClusterScenario:
 
     async def _run_client(self, host: str, work: Work) -> None:
         await self.world.host(host).run(work())
-
-
-class WorkersScenario(ClusterScenario):
-    """A cluster with a group of workers, and so with coordinators of groups and transactions."""
-
-    def __init__(self, world: World, schedule: Schedule | None = None, options: ClusterOptions | None = None) -> None:
-        super().__init__(world, schedule, options or ClusterOptions.with_workers(world.rng))
-
-
-def _in_groups(names: Collection[str]) -> tuple[list[str], list[str]]:
-    """The order of the first start: controllers alone, then all brokers."""
-    return [name for name in names if name not in BROKERS], [name for name in names if name in BROKERS]

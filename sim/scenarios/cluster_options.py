@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -343,3 +344,8 @@ class ClusterOptions:
             "thin.replica.warmer.enable": str(self.warms).lower(),
             "thin.replica.warmer.max.bytes.per.second": str(WARMER_BYTES_A_SECOND),
         }
+
+
+def start_groups(names: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the order of the first start: controllers alone, then all brokers."""
+    return [name for name in names if name not in BROKERS], [name for name in names if name in BROKERS]

@@ -15,7 +15,8 @@ from ..judges.core.history import History
 from ..judges.core.partition import InvariantViolationError
 from ..machine.host import Stopped
 from ..machine.world import World
-from .cluster import ClusterScenario, WorkersScenario
+from .cluster import ClusterScenario
+from .cluster_options import ClusterOptions
 from .quorum import QuorumScenario
 from .report import RunReport, Tallies
 from .workload import UnexpectedError
@@ -48,10 +49,15 @@ class Run(Protocol):
     def tallies(self) -> Tallies: ...
 
 
+def with_workers(world: World, schedule: Schedule | None = None) -> ClusterScenario:
+    """Return a cluster with a group of workers, and so with coordinators of groups and transactions."""
+    return ClusterScenario(world, schedule, ClusterOptions.with_workers(world.rng))
+
+
 SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {
     "cluster": ClusterScenario,
     "quorum": QuorumScenario,
-    "workers": WorkersScenario,
+    "workers": with_workers,
 }
 
 

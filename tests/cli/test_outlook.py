@@ -142,7 +142,7 @@ def test_calibration_learns_from_the_history_of_its_own_system() -> None:
     assert ours.fetch_bytes_per_s == pytest.approx(before.fetch_bytes_per_s / 2**0.8, rel=0.01)
     assert ours.origin.endswith("8 moves of its history")
     assert found.systems["kafka"] == usual.systems["kafka"]
-    assert said[0].startswith("tierfetch: 8 of 8 moves tell")
+    assert said[0].startswith("tierfetch: 8 of 8 moves count")
     assert taught(usual, []) == (usual, ["the history has no move of a system that was measured"])
 
 

@@ -7,7 +7,7 @@ A decision is made on the newest state, whether that is committed or not: a lead
 waiting for the log. What is read is answered once it is committed.
 
 Of a share-partition the records from its last snapshot on are needed, so the lowest of these offsets is where the log
-may begin (`needed_offset`). One that is written no more would hold all the others' records: it is snapshotted again
+may begin (`needed_offset`). One that is no longer written would hold all the others' records: it is snapshotted again
 once `HELD_RECORDS` records for each share-partition come after its snapshot (`cold`), so that this costs a part of
 what was written.
 """

@@ -59,7 +59,7 @@ class ConsumerMember(GroupMember):
     def _begin(self) -> None:
         self.member_id, self.generation = next(self._member_ids), JOINING
         self._owned = self._assigned = self._told = NOTHING
-        """What it reads; what the coordinator has assigned; what it has told the coordinator that it owns."""
+        """What it reads; what the coordinator has assigned; what it has reported as owned to the coordinator."""
         self._is_full = True
         """Whether the next heartbeat says everything."""
 
