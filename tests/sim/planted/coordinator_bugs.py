@@ -28,6 +28,7 @@ CHANGES = (FaultKind.MOVE_LEADER, FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRA
     scenario="workers",
     faults=(FaultKind.PAUSE, *CHANGES),
     workers=(2, 3),
+    classic_group=(True,),
 )
 def past_generation_commits() -> Iterator[None]:
     def judge_commit(self: Group, who: MemberIdentity, generation_id: int, now: Now) -> ErrorCode:

@@ -36,9 +36,10 @@ def truncate_to_high_watermark() -> Iterator[None]:
 
     async def carry_out(self, replica, prepared):
         partition = replica.partition
-        if isinstance(prepared, ResumeFetch) and replica.trigger is Trigger.ASSIGNED:
-            cut = max(partition.high_watermark, partition.local_log_start_offset)
-            if cut < partition.log_end_offset:
+        if isinstance(prepared.outcome, ResumeFetch) and replica.trigger is Trigger.ASSIGNED:
+            offsets, high_watermark = partition.offsets, partition._partition.log.state.high_watermark
+            cut = max(high_watermark, offsets.local_log_start_offset)
+            if cut < offsets.log_end_offset:
                 await partition.truncate_to(cut)
         await original(self, replica, prepared)
 
