@@ -139,7 +139,6 @@ class ControllerNode:
         self._brokers_changed = asyncio.Event()
         self._probes: dict[tuple[int, int, int], asyncio.Task[None]] = {}
         """The running probes by epoch of this controller, broker id and epoch of the broker."""
-        """The time from which a refusal may be logged again, by its text."""
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when an internal error has ended the worker."""
 

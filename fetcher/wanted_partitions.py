@@ -9,7 +9,7 @@ moved, not what it fetches.
     | bootstraps, backs off, has failed, or has all that was committed | once it is touched, or its turn comes |
 
 What changes a replica without an answer or a change of its state is noticed by the look at all, which goes round them,
-`LOOK_MAX` at a time: retention has raised its log start, its log has failed, its leader epoch is over. The owner
+some at a time: retention has raised its log start, its log has failed, its leader epoch is over. The owner
 removes a replica of the last two by itself, and the first may be told late. So with thousands of replicas the round
 takes longer, and costs some per cent of a core.
 """
@@ -33,6 +33,8 @@ LOOKS_PER_S: Final = 2_000
 """Replicas at rest that are looked at in a second, on average: some 25 us each, with what the fetch does about it."""
 LOOK_MAX: Final = 200
 """Replicas at rest that one fetch looks at: some 5 ms."""
+LOOK_LATE_MAX: Final = 1_000
+"""The same where fetches are rare, and each has to look at more for `LOOKS_PER_S`: some 25 ms, twice a second."""
 _BUSY: Final = frozenset({ReplicaState.FETCHING, ReplicaState.TRUNCATING})
 """Nothing says when a replica in another state is wanted again but the change of that state."""
 
@@ -55,6 +57,8 @@ class WantedPartitions:
         self._round: list[TopicIdPartition] = []
         """The replicas whose turn in this look at all is still to come, the last one first."""
         self._round_began_s = -math.inf
+        self._looked_s = math.inf
+        """When the last look was; the first one has none to make up for."""
 
     @property
     def is_bootstrapping(self) -> bool:
@@ -99,7 +103,9 @@ class WantedPartitions:
         if not self._round and now_s >= self._round_began_s + max(LOOK_AT_ALL_S, len(self._replicas) / LOOKS_PER_S):
             self._round_began_s = now_s
             self._round = list(self._replicas)[::-1]
-        for _ in range(min(LOOK_MAX, len(self._round))):
+        share = LOOKS_PER_S * max(now_s - self._looked_s, 0.0)
+        self._looked_s = now_s
+        for _ in range(min(max(LOOK_MAX, int(min(share, LOOK_LATE_MAX))), len(self._round))):
             self._touched[self._round.pop()] = None
 
     def _is_due(self, replica: FollowedReplica) -> bool:

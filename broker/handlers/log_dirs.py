@@ -31,7 +31,6 @@ TIER_ERROR_MAX: Final = 200
 MOVE_WEIGHT: Final = 10
 """What the beginning of a move costs on the loop, in elements of `pace`."""
 MOVES_FREE: Final = 50
-"""The lines about moves that one request asks for in vain; then follows their number."""
 UNKNOWN_SPACE: Final = DiskSpace(-1, -1)
 """The answer while the disk does not respond."""
 

@@ -7,7 +7,8 @@
   and all callers that wait meanwhile share the next one.
 * The logs are looked at in slices, or those of ten thousand partitions would hold the loop up. So each entry is of a
   moment of its own; what lowers an offset, or replaces a log, saves the files after that. A log that fails, or is
-  opened again, between two slices keeps its entry.
+  opened again, between two slices keeps its entry. One that another takes the place of meanwhile leaves none: at the
+  end, the successors are looked at.
 * A log that could not be opened keeps its entries: once repaired, it needs them.
 * An entry that a deleted log left, or may have left (`may_have_entry`), would be applied to its successor: a caller
   that creates a log of the same name rewrites the files first.
@@ -29,7 +30,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -53,6 +54,7 @@ from ..partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
+_NamedLog = tuple[TopicPartition, PartitionLog]
 
 ABSENT: Final = -1
 
@@ -186,18 +188,40 @@ class DirectoryCheckpoints:
     def _collected(self, file: _File) -> Steps[Offsets]:
         """Return the entries as the generator's value; each step looks at `SLICE_ELEMENTS` logs."""
         offsets = self._kept_entries(file)
-        logs = iter(list(chain.from_iterable(each.items() for each in self._logs.maps)))
+        listed = list(chain.from_iterable(each.items() for each in self._logs.maps))
+        logs = iter(listed)
         is_first = True
         while some := list(islice(logs, SLICE_ELEMENTS)):
             if not is_first:
                 yield
             is_first = False
-            found = {name: offset for name, log in some if (offset := file.offset_of(log)) is not None}
+            present = (each for each in some if self._logs.get(each[0]) is each[1])
+            found = {name: offset for name, log in present if (offset := file.offset_of(log)) is not None}
             # At once: a log that is deleted before the write begins must find that it has left an entry.
             file.attempted |= found
             offsets |= found
+        self._look_at_replaced(file, listed, offsets)
         offsets = self._kept_entries(file) | offsets
         return offsets | self.pending_log_starts if file.path.name == LOG_START_OFFSET_CHECKPOINT else offsets
+
+    def _look_at_replaced(self, file: _File, listed: Sequence[_NamedLog], offsets: Offsets) -> None:
+        """Correct the entries of the logs that others have taken the place of since they were listed.
+
+        In one step, and with nothing between it and the end: so an adoption finds its own log start written, of the
+        pending ones before its log is open, and from its log afterwards.
+        """
+        current: dict[TopicPartition, PartitionLog] = {}
+        for each in reversed(self._logs.maps):
+            current |= each
+        for name, log in listed:
+            successor = current.get(name)
+            if successor is log or successor is None:
+                continue
+            offset = file.offset_of(successor)
+            if offset is None:
+                offsets.pop(name, None)
+            else:
+                offsets[name] = file.attempted[name] = offset
 
     def _kept_entries(self, file: _File) -> Offsets:
         return {name: offset for name in self._kept if (offset := file.offsets.get(name)) is not None}

@@ -6,7 +6,8 @@ goes through the logs of all directories, the dirtiest first.
 Whether there is something to flush, remove or probe is checked often, and mostly there is not: the check is a timer's
 callback, and wakes the task that does the work. Of thousands of logs an iteration of the loop looks at `LOOK_LOGS`.
 
-An error of one log, or an internal error, is logged and the loops continue: a failed log rejects every call itself.
+An error of one log, or an internal error, is logged and the loops and looks continue: a failed log rejects every call
+itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE
 from ...protocol.net import Slices
 from ..cleaner.cleaner import CleanerSettings, LogCleaner
@@ -33,6 +35,7 @@ FREE_LOGS: Final = 100
 """Logs that are looked at without an account of the loop's share."""
 
 logger = logging.getLogger(__name__)
+limited = LimitedLog(logger, source_lines_max=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,21 +141,32 @@ class _DirectoryUpkeep:
         loop = asyncio.get_running_loop()
         now, some = loop.time(), logs[:LOOK_LOGS]
         for log in some:
+            self._look_at_one(log, now)
+        try:
+            if self._directory.removals.are_due(now):
+                self._removal_wanted.set()
+            if self._directory.has_trouble(some):
+                self._probe_wanted.set()
+        except Exception as error:  # noqa: BLE001 - a supervisor, which limits its lines
+            path = str(self._directory.path)
+            limited.error(path, "internal error in a look at of log directory %s", path, exc_info=error)
+        if len(logs) > LOOK_LOGS:
+            self._look_timer = loop.call_soon(self._look_at, logs[LOOK_LOGS:])
+        else:
+            self._space_wanted.set()
+            self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
+
+    def _look_at_one(self, log: PartitionLog, now: float) -> None:
+        try:
             if self._is_flush_due(log, now):
                 self._directory.flush_wanted.set()
             if log.state.has_unsaved_epochs:
                 self._epochs_wanted.set()
             if log.state.has_deleted_files or log.state.has_readers:
                 self._removal_wanted.set()
-        if self._directory.removals.are_due(now):
-            self._removal_wanted.set()
-        if self._directory.has_trouble(some):
-            self._probe_wanted.set()
-        if len(logs) > LOOK_LOGS:
-            self._look_timer = loop.call_soon(self._look_at, logs[LOOK_LOGS:])
-        else:
-            self._space_wanted.set()
-            self._look_timer = loop.call_later(self._settings.look_interval_ms / 1000, self._look)
+        except Exception as error:  # noqa: BLE001 - a supervisor, which limits its lines
+            name = str(log.state.topic_partition)
+            limited.error(name, "internal error in a look at the log of %s", name, exc_info=error)
 
     async def flush_due(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -83,6 +83,8 @@ def grant_vote(replica: Replica, request: VoteRequest) -> None:
 def on_vote_response(replica: Replica, peer_id: int, request: VoteRequest, response: VoteResponse) -> None:
     """Count the response. An error counts as a rejection: a voter of another cluster is no reason to stop (KIP-595)."""
     on_epoch_reported(replica, peer_id, response)
+    if peer_id == replica.leader_id and response.error is ErrorCode.none:
+        replica.is_leader_lost = False  # it listens where this replica knows it
     poll = _poll_of(replica, request)
     if poll is None:
         return

@@ -35,7 +35,7 @@ from .messages import BeginQuorumEpochRequest, BeginQuorumEpochResponse, Fetched
 from .probation import end_probation_if_caught_up
 from .replica import Replica
 from .requests import is_other_cluster, leadership_error
-from .roles import Follower, Unattached
+from .roles import NO_PEER, Follower, Unattached
 from .snapshot_fetch import begin_download, note_leader_contact, poll_download
 from .state import LeaderAndEpoch
 from .transitions import become_follower, become_prospective
@@ -61,7 +61,7 @@ def poll_unattached(replica: Replica, role: Unattached) -> None:
 
 def poll_follower(replica: Replica, role: Follower) -> None:
     if is_fetch_timeout_over(replica, role):
-        role.is_leader_suspect = True
+        role.is_leader_suspect = replica.is_leader_lost = True
         if replica.may_stand:
             become_prospective(replica)
             return
@@ -131,6 +131,7 @@ def on_fetch_response(replica: Replica, peer_id: int, request: FetchRequest, res
     if response.error is not ErrorCode.none or named.epoch != replica.epoch or named.leader_id != replica.leader_id:
         _take_refusal(replica, role, response.error)
         return
+    replica.is_leader_lost = False
     note_leader_contact(replica, role)
     if response.diverging is not None:
         _truncate(replica, response.diverging)
@@ -224,8 +225,12 @@ def _is_awaited(role: object, request: FetchRequest) -> bool:
 
 
 def _fetch_target(replica: Replica, role: Follower) -> int | None:
-    """Return the leader; another peer where it is not known where that listens, or it does not answer an observer."""
-    is_lost = role.is_leader_suspect and not replica.may_stand
+    """Return the leader; another peer where it is not known where that listens, or it does not answer an observer. A
+    voter asks both by turns once the leader was lost: it may have moved while this voter was down, and lead by
+    this one's vote.
+    """
+    is_turn_of_others = role.target_id in (NO_PEER, replica.leader_id)
+    is_lost = replica.is_leader_lost and is_turn_of_others if replica.may_stand else role.is_leader_suspect
     if (is_lost or replica.known_leader_endpoint() is None) and role.download is None:
         return replica.random_peer()
     return replica.leader_id

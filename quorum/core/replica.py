@@ -88,6 +88,7 @@ class Replica:
         "epochs_claimed_until_ms",
         "fatal_reason",
         "high_watermark",
+        "is_leader_lost",
         "is_refused",
         "is_shutting_down",
         "is_started",
@@ -124,6 +125,8 @@ class Replica:
         """See `requests`."""
         self.leader_id = election.leader_id
         self.leader_endpoint: Endpoint | None = None
+        self.is_leader_lost = False
+        """The leader was silent for a fetch timeout, and has answered no fetch since: it may listen elsewhere."""
         self.voted_key = election.voted_key
         self.announced_leader: LeaderAndEpoch | None = None
         self.role: Role = Unattached(0, 0)

@@ -26,6 +26,8 @@ from .voters import VoterNode, VoterSet
 
 IN_FLIGHT = -1
 """In place of a time to send at: an answer is awaited."""
+NO_PEER = -1
+"""In place of a peer: no request was sent."""
 
 
 @dataclass(slots=True)
@@ -98,7 +100,7 @@ class Follower:
     """`is_leader_suspect`: it resigned, its sockets closed, or it was silent for too long: others may have a pre-vote.
 
     `leader_high_watermark` waits for the records to be flushed here. `request`: the one under way, to `target_id`.
-    `has_reported`: the leader of a static quorum knows what this voter is.
+    `target_id` is `NO_PEER` before the first. `has_reported`: the leader of a static quorum knows what this voter is.
     """
 
     state: ClassVar[RaftState] = RaftState.FOLLOWER
@@ -110,7 +112,7 @@ class Follower:
     has_fetched: bool = False
     leader_high_watermark: int = -1
     request: FetchRequest | FetchSnapshotRequest | None = None
-    target_id: int = -1
+    target_id: int = NO_PEER
     voter_request: UpdateVoterRequest | AddVoterRequest | RemoveVoterRequest | None = None
     has_reported: bool = False
     download: Download | None = None

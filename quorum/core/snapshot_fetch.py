@@ -73,6 +73,7 @@ def on_fetch_snapshot_response(
         role.download = None
         role.fetch_at_ms = replica.retry_at()
         return
+    replica.is_leader_lost = False
     note_leader_contact(replica, role)
     _take_chunk(replica, role, role.download, response)
 

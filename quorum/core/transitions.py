@@ -179,6 +179,7 @@ def _enter(
     if isinstance(old, Leader):
         _abandon_leadership(replica, old, old_epoch, reason)
     if replica.leader != replica.announced_leader:
+        replica.is_leader_lost = False
         replica.announced_leader = replica.leader
         replica.emit(LeaderChanged(replica.leader))
 

@@ -225,9 +225,13 @@ class SnapshotStore:
     # Reading.
 
     async def read(self, snapshot_id: SnapshotId) -> ParsedSnapshot:
-        """CorruptFileError, naming the file, if it is not whole."""
+        """CorruptFileError, naming the file, if it is not whole.
+
+        The limit is for what comes. A snapshot that is here is read, or a node whose limit was lowered would not start.
+        """
         path = self.path(snapshot_id)
-        return await _parse(await self._disk.read_file(path, size_max=self._bytes_max), path)
+        size_max = max(self._bytes_max, self._sizes.get(snapshot_id, 0))
+        return await _parse(await self._disk.read_file(path, size_max=size_max), path)
 
     async def chunk(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> FileChunk:
         """Return a chunk. SNAPSHOT_NOT_FOUND, also if the snapshot is removed meanwhile; POSITION_OUT_OF_RANGE."""

@@ -8,7 +8,7 @@ import pytest
 
 from tierfetch.fetcher.core.replication_quota import NoThrottle
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
-from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, LOOK_MAX, LOOKS_PER_S, WantedPartitions
+from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, LOOK_LATE_MAX, LOOK_MAX, LOOKS_PER_S, WantedPartitions
 from tierfetch.protocol.topics import TopicIdPartition
 
 from .cluster import OTHER
@@ -92,8 +92,8 @@ def test_the_look_at_all_goes_round_in_pieces() -> None:
     count = 2 * LOOK_MAX + 1
     replicas = {replace(PARTITION, partition=number): following(PARTITION) for number in range(count)}
     wanted = WantedPartitions(replicas, NoThrottle(), 1000)
-    looks = [list(wanted.look(at_s)) for at_s in (0.0, 0.1, 0.2, 0.3, LOOK_AT_ALL_S)]
-    assert list(map(len, looks)) == [LOOK_MAX, LOOK_MAX, 1, 0, LOOK_MAX]
+    looks = [list(wanted.look(at_s)) for at_s in (0.0, 0.1, 0.2, 0.3, 0.4, LOOK_AT_ALL_S)]
+    assert list(map(len, looks)) == [LOOK_MAX, LOOK_MAX, 1, 0, 0, LOOK_MAX]
     assert [key.partition for look in looks[:3] for key in look] == list(range(count))
 
 
@@ -104,6 +104,16 @@ def test_of_many_replicas_a_second_looks_at_so_many_and_no_more() -> None:
     looked = [len(wanted.look(number / 100)) for number in range(1_200)]
     assert max(looked) == LOOK_MAX
     assert sum(looked) == 4 * len(replicas), "in twelve seconds, from the first moment on"
+
+
+@pytest.mark.parametrize(("apart_s", "rounds"), [(0.01, 4), (0.1, 4), (0.5, 4), (1.0, 2)])
+def test_a_second_looks_at_so_many_however_rare_the_fetches_are(apart_s: float, rounds: int) -> None:
+    """Up to twice a second, as often as a leader answers that has nothing new."""
+    replicas = {replace(PARTITION, partition=number): following(PARTITION) for number in range(3 * LOOKS_PER_S)}
+    wanted = WantedPartitions(replicas, NoThrottle(), 1000)
+    looked = [len(wanted.look(number * apart_s)) for number in range(round(12 / apart_s))]
+    assert max(looked) <= LOOK_LATE_MAX
+    assert sum(looked) == pytest.approx(rounds * len(replicas), rel=0.2)
 
 
 @pytest.mark.parametrize("happens", ["has_failed", "leader_epoch"])

@@ -10,7 +10,7 @@ from typing import Self, cast
 
 import pytest
 
-from tierfetch.log.core import RECOVERY_POINT_CHECKPOINT, decode_offsets
+from tierfetch.log.core import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, decode_offsets
 from tierfetch.log.keeper.directory_checkpoints import DirectoryCheckpoints
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.net import SLICE_ELEMENTS
@@ -45,8 +45,9 @@ class Directory:
     def __init__(self) -> None:
         self.disk = MemoryDisk()
         self.logs: Logs = {TopicPartition("t", number): log(number) for number in range(COUNT)}
+        self.futures: Logs = {}
         self.kept: dict[TopicPartition, object] = {}
-        self.checkpoints = DirectoryCheckpoints(self.disk, DIRECTORY, ChainMap(self.logs, {}), self.kept)
+        self.checkpoints = DirectoryCheckpoints(self.disk, DIRECTORY, ChainMap(self.logs, self.futures), self.kept)
 
     @classmethod
     async def made(cls) -> Self:
@@ -54,8 +55,8 @@ class Directory:
         await directory.disk.make_directory(DIRECTORY)
         return directory
 
-    async def saved(self) -> dict[TopicPartition, int]:
-        return decode_offsets(await self.disk.read_file(DIRECTORY / RECOVERY_POINT_CHECKPOINT))
+    async def saved(self, name: str = RECOVERY_POINT_CHECKPOINT) -> dict[TopicPartition, int]:
+        return decode_offsets(await self.disk.read_file(DIRECTORY / name))
 
     async def first_turns(self, save: asyncio.Task[None]) -> None:
         """Return after some logs were looked at, the first ones, and before the last ones are."""
@@ -89,6 +90,58 @@ async def test_a_log_that_is_deleted_between_two_slices_leaves_no_entry() -> Non
     await save
     assert FIRST not in await directory.saved()
     assert not directory.checkpoints.may_have_entry(FIRST)
+
+
+@pytest.mark.parametrize("which", [FIRST, LAST])
+@pytest.mark.parametrize("is_future", [False, True])
+async def test_a_log_that_takes_anothers_place_between_two_slices_gets_its_own_entry(
+    which: TopicPartition, is_future: bool
+) -> None:
+    directory = await Directory.made()
+    if is_future:
+        directory.futures |= directory.logs
+        directory.logs.clear()
+    logs = directory.futures if is_future else directory.logs
+    logs[which].state.recovery_point = 77
+    save = asyncio.create_task(directory.checkpoints.save_recovery_points())
+    await directory.first_turns(save)
+    del logs[which]
+    await asyncio.sleep(0)
+    logs[which] = log(0)
+    await save
+    assert (await directory.saved())[which] == 0
+
+
+@pytest.mark.parametrize("which", [FIRST, LAST])
+async def test_a_log_without_an_entry_gets_none_of_the_log_whose_place_it_takes(which: TopicPartition) -> None:
+    directory = await Directory.made()
+    directory.logs[which].state.log_start_offset = 50
+    directory.logs[TopicPartition("t", 1)].state.log_start_offset = 3  # so there is something to write
+    save = asyncio.create_task(directory.checkpoints.save_log_start_offsets())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not save.done()
+    directory.logs[which] = log(0)
+    await save
+    assert which not in await directory.saved(LOG_START_OFFSET_CHECKPOINT)
+
+
+@pytest.mark.parametrize("which", [FIRST, LAST])
+async def test_an_adoption_that_ends_between_two_slices_has_its_log_start_saved(which: TopicPartition) -> None:
+    directory = await Directory.made()
+    directory.logs[which].state.log_start_offset = 50
+    directory.checkpoints.pending_log_starts[which] = 90
+    await directory.checkpoints.save_log_start_offsets()
+    directory.logs[TopicPartition("t", 1)].state.log_start_offset = 3  # so there is something to write
+    save = asyncio.create_task(directory.checkpoints.save_log_start_offsets())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not save.done()
+    directory.logs[which] = log(0)
+    directory.logs[which].state.log_start_offset = 90
+    del directory.checkpoints.pending_log_starts[which]
+    await save
+    assert (await directory.saved(LOG_START_OFFSET_CHECKPOINT))[which] == 90
 
 
 @pytest.mark.parametrize("becomes", ["failed", "open"])

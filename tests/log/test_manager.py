@@ -749,6 +749,44 @@ async def test_upkeep_flushes_closed_segments_and_cleans_up() -> None:
     assert checkpoint(disk, "replication") == {"t-0": 10}
 
 
+@pytest.mark.parametrize("place", ["has_unsaved_epochs", "has_trouble"])
+async def test_an_internal_error_in_a_look_is_logged_and_the_looks_continue(
+    place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager, log = await with_data(
+        MemoryDisk(), config=LogConfig(segment_bytes=400), upkeep=UpkeepSettings(look_interval_ms=1)
+    )
+    looks = list[None]()
+
+    def broken(*_: object) -> bool:
+        looks.append(None)
+        raise RuntimeError("a mistake")
+
+    with monkeypatch.context() as patch:
+        if place == "has_trouble":
+            patch.setattr(manager.directories[0], place, broken)
+        else:
+            patch.setattr(type(log.state), place, property(broken))
+        running = asyncio.create_task(manager.upkeep.run())
+        for _ in range(5000):
+            if len(looks) >= 30:
+                break
+            await asyncio.sleep(0.001)
+    assert len(looks) >= 30
+    for _ in range(5000):
+        if not (log.state.has_unsaved_epochs or log.state.has_unflushed_segments):
+            break
+        await asyncio.sleep(0.001)
+    assert not log.state.has_unsaved_epochs
+    assert not log.state.has_unflushed_segments
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await manager.close()
+    lines = [record for record in caplog.records if "internal error in" in record.message]
+    assert len(lines) == 1, "one of each log within ten seconds"
+
+
 async def test_files_go_however_often_segments_are_rolled() -> None:
     disk = MemoryDisk()
     config = LogConfig(segment_bytes=400, file_delete_delay_ms=0)

@@ -254,3 +254,13 @@ async def test_on_the_machines_own_disk(tmp_path: Path) -> None:
     assert again.log_end_offset == 3
     await again.close()
     await disk.close()
+
+
+async def test_Q9_a_snapshot_that_is_here_is_read_though_the_limit_was_lowered() -> None:
+    disk = new_disk()
+    log = await open_log(disk)
+    snapshot_id = await cut_snapshot(log, 0)
+    await log.close()
+    log = await open_log(disk, MetadataLogConfig(snapshot_bytes_max=1))
+    assert (await log.snapshots.read(snapshot_id)).setup == STATIC_SETUP
+    await log.close()

@@ -24,14 +24,17 @@ pytestmark = pytest.mark.slow
 MIB = 1 << 20
 VERSION = 4
 GROUP = "g"
+SESSION_MS = 600_000
+"""Of the member, and of the broker, whose coordinator would begin anew: no load of the machine reaches it."""
+CONFIGS = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": str(SESSION_MS)}
 
 
 async def joined(peer: RawPeer) -> tuple[str, int]:
     """Return the id of the only member, and the generation."""
     join = JoinGroupRequest(
         group_id=GROUP,
-        session_timeout_ms=60_000,
-        rebalance_timeout_ms=60_000,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=SESSION_MS,
         member_id="",
         protocol_type="consumer",
         protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
@@ -54,7 +57,7 @@ async def asked(peer: RawPeer, join: JoinGroupRequest) -> JoinGroupResponse:
 
 
 @pytest.mark.parametrize("size", [MIB // 2, 99 * MIB])
-@pytest.mark.tierfetch(brokers=1, tier=None, configs={"offsets.topic.num.partitions": "1"})
+@pytest.mark.tierfetch(brokers=1, tier=None, configs=CONFIGS)
 def test_D9_a_group_assignment_of_up_to_100_mib_is_answered(tierfetch_cluster: InProcessCluster, size: int) -> None:
     tierfetch_cluster.create_topic("t")
     _, port = tierfetch_cluster.address(1).split(":")
