@@ -22,7 +22,7 @@ from ..cluster_session import Admin, bootstrap_option, run
 from ..options import FiniteRange, json_option, report, table_console, yes_option
 from .broker_wait import WaitingBar, wait_for
 from .local_state import LocalState, local_state, warming_text
-from .outlook_text import HISTORY_NAME, history_option, keep, outcome_text
+from .outlook_text import HISTORY_NAME, history_option, keep_if_possible, outcome_text
 
 
 @click.group("brokers")
@@ -146,7 +146,7 @@ def wait_for_broker(
             what=f"replace broker {broker}",
             broken="; ".join(bar.events),
         )
-        keep(history_path or Path(HISTORY_NAME), past)
+        keep_if_possible(history_path or Path(HISTORY_NAME), past)
         click.echo(outcome_text(outlook, bar.in_sync_s), err=True)
     if as_json:
         click.echo(json.dumps({**done.as_json(), "seconds": seconds}, indent=1))

@@ -47,7 +47,7 @@ from ..cluster_session import Admin, bootstrap_option, run
 from ..lazy_group import check_name
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, report, table_console, throttle_rate, wave_option
-from .outlook_text import HISTORY_NAME, history_option, keep, outcome_text
+from .outlook_text import HISTORY_NAME, history_option, keep_if_possible, outcome_text
 from .plan_notes import noted
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
@@ -544,7 +544,7 @@ def _with_history(done: Done, journal: Journal, path: Path | None, broken: str) 
         what=what,
         broken=broken or "; ".join(journal.changed),
     )
-    keep(path, past)
+    keep_if_possible(path, past)
     return replace(done, notes=(*done.notes, outcome_text(outlook, measured_s)))
 
 

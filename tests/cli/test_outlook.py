@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tierfetch.cli.admin import brokers as brokers_module
 from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar
 from tierfetch.cli.admin.outlook_text import SeldomText, end_text, keep, outcome_text, read_history
 from tierfetch.cli.admin.reassign import _with_history, reassign
@@ -112,6 +114,53 @@ def test_what_came_of_a_plan_is_kept_and_said(tmp_path: Path) -> None:
     for outcome in (Outcome.PAUSED, Outcome.CANCELLED, Outcome.STOPPED):
         _with_history(Done(Finish(outcome), 2, 400.0, ()), ended, path, "")
     assert len(read_history(path)) == 1
+
+
+@pytest.mark.parametrize("damage", ["torn", "no directory"])
+def test_a_plan_that_is_done_is_done_without_a_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    ended = replace(journal(), began_at_ms=0, leading_at_ms=90_000, ended_at_ms=400_000)
+    path = damaged_history(tmp_path, damage)
+    done = _with_history(Done(Finish(Outcome.DONE), 2, 400.0, ()), ended, path, "")
+    assert "took 1 min 30 s" in done.notes[-1]
+    assert "warning: what came of the prediction is not kept: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["torn", "no directory"])
+def test_a_broker_that_is_in_sync_is_so_without_a_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    def arrives(bootstrap: object, work: Callable[[object], object]) -> BrokerProgress:
+        done = BrokerProgress(3, is_alive=True, replicas=4, in_sync=4)
+        (bar,) = bars
+        bar._end(replace(done, is_alive=False, in_sync=0))
+        bar._end(done)
+        return done
+
+    bars: list[WaitingBar] = []
+
+    def bar_of(*, outlook: Outlook | None) -> WaitingBar:
+        bars.append(WaitingBar(outlook=outlook))
+        return bars[0]
+
+    monkeypatch.setattr(brokers_module, "run", arrives)
+    monkeypatch.setattr(brokers_module, "WaitingBar", bar_of)
+    path = damaged_history(tmp_path, damage)
+    words = ["wait", "3", "--cluster", str(EXAMPLE), "--history", str(path), "--bootstrap", "localhost:1"]
+    done = CliRunner().invoke(brokers_module.brokers, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "4 of 4 replicas are in sync" in done.stdout
+    assert "warning: what came of the prediction is not kept: " in done.stderr
+
+
+def damaged_history(folder: Path, damage: str) -> Path:
+    """Of a process that died, or where nothing can be written."""
+    if damage == "no directory":
+        return folder / "absent" / "moves.history"
+    path = folder / "moves.history"
+    path.write_text('{"version": 1, "at\n{}\n')
+    return path
 
 
 def test_wait_shows_when_a_broker_will_be_in_sync() -> None:
