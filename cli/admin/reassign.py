@@ -217,12 +217,11 @@ def execute(
             if refused := await cluster.move_directories(moves):
                 raise click.ClickException("\n".join([f"{plan_file}: nothing was reassigned:", *refused]))
             return await _begin_all(admin, entries)
-        topic_ids = {topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved}
         header = Header(
             cluster_id=cluster.cluster_id,
             plan=plan_file.name,
             created_at_ms=now_ms(),
-            topic_ids=topic_ids,
+            topic_ids={topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved},
             entries=tuple(entries),
             throttle_bytes_per_s=None if throttle is None else max(1, int(throttle)),
             roll=plan.details.roll,
@@ -230,6 +229,7 @@ def execute(
             old_configs=old_configs,
             shares_brokers=options["shares_brokers"],
             outlook=plan.details.outlook,
+            dead=tuple(each for each in brokers if each not in state.live),
         )
         with owned(path):
             _check_free(path, plan_file)
