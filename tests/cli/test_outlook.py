@@ -16,7 +16,8 @@ from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar
 from tierfetch.cli.admin.outlook_text import SeldomText, end_text, keep, outcome_text, read_history
 from tierfetch.cli.admin.reassign import _with_history, reassign
 from tierfetch.cli.admin.reassign_run import Done, ProgressBar, now_ms
-from tierfetch.cli.model.calibrate import taught
+from tierfetch.cli.model.calibrate import check_base, limited_by, taught
+from tierfetch.cli.model.pace import LeaderPace
 from tierfetch.model import Calibrations, Outlook, Past, Sight
 from tierfetch.planning.cluster_state import ClusterState, PartitionState
 from tierfetch.planning.execution import Finish
@@ -185,7 +186,8 @@ def test_wait_shows_when_a_broker_will_be_in_sync() -> None:
 
 def test_calibration_learns_from_the_history_of_its_own_system() -> None:
     usual = Calibrations.default()
-    found, said = taught(usual, [past(160.0)] * 8)
+    own = usual.systems["tierfetch"].digest
+    found, said = taught(usual, [past(160.0, base=own)] * 8)
     ours, before = found.systems["tierfetch"], usual.systems["tierfetch"]
     assert ours.start_s == pytest.approx(before.start_s * 2**0.8, rel=0.01)
     assert ours.fetch_bytes_per_s == pytest.approx(before.fetch_bytes_per_s / 2**0.8, rel=0.01)
@@ -193,6 +195,48 @@ def test_calibration_learns_from_the_history_of_its_own_system() -> None:
     assert found.systems["kafka"] == usual.systems["kafka"]
     assert said[0].startswith("tierfetch: 8 of 8 moves count")
     assert taught(usual, []) == (usual, ["the history has no move of a system that was measured"])
+
+
+def test_calibration_learns_of_its_base_however_often_the_history_is_read(tmp_path: Path) -> None:
+    """Machines take twice as long as the base says; what was learned predicts that, and the next lesson is no other."""
+    usual = Calibrations.default()
+    own = usual.systems["tierfetch"].digest
+    history = [past(160.0, base=own)] * 100
+    first, _ = taught(usual, history)
+    learned = first.systems["tierfetch"]
+    assert learned.base == own
+    assert learned.scale == pytest.approx(2.0, rel=0.02)
+    right = past(160.0, base=learned.base, scale=learned.scale, median_s=40 + 60 * learned.scale)
+    right = right.model_copy(update={"machine_s": 60 * learned.scale})
+    again, _ = taught(usual, [*history, *[right] * 100])
+    assert again.systems["tierfetch"].scale == pytest.approx(2.0, rel=0.02)
+    first.write(tmp_path / "learned.json")
+    read = Calibrations.read(tmp_path / "learned.json")
+    assert read == first
+    check_base(usual, history)
+    check_base(read, [])
+    with pytest.raises(click.ClickException, match="tierfetch: this calibration was learned from a history"):
+        check_base(read, history)
+
+
+def test_moves_that_another_calibration_predicted_teach_nothing() -> None:
+    usual = Calibrations.default()
+    found, said = taught(usual, [past(160.0), past(160.0, base="0123456789abcdef")])
+    assert found == usual
+    assert said == ["tierfetch: 0 of 2 moves count: they were predicted with another calibration"]
+    own = usual.systems["tierfetch"].digest
+    found, said = taught(usual, [past(160.0, base=own), past(1.0, base="0123456789abcdef")])
+    assert said[0].startswith("tierfetch: 1 of 2 moves count")
+    assert found.systems["tierfetch"].scale > 1.0
+
+
+def test_a_slow_leader_makes_a_new_base_of_what_was_learned() -> None:
+    usual = Calibrations.default()
+    found, _ = taught(usual, [past(160.0, base=usual.systems["tierfetch"].digest)])
+    pace = found.systems["tierfetch"].fetch_bytes_per_s
+    assert limited_by(found, "tierfetch", {1: LeaderPace(0.001, 2 * pace)}) == found
+    limited = limited_by(found, "tierfetch", {1: LeaderPace(0.001, pace / 2)}).systems["tierfetch"]
+    assert (limited.fetch_bytes_per_s, limited.scale, limited.base) == (pace / 2, 1.0, limited.digest)
 
 
 def test_a_plan_says_how_long_it_takes_and_brings_that_to_execute(tmp_path: Path) -> None:
@@ -205,6 +249,7 @@ def test_a_plan_says_how_long_it_takes_and_brings_that_to_execute(tmp_path: Path
     assert outlook is not None
     assert outlook.low_s < outlook.median_s < (outlook.high_s or 0)
     assert outlook.throttle_bytes_per_s == PlanFile.read(out).details.throttle_bytes_per_s
+    assert (outlook.base, outlook.scale) == (Calibrations.default().systems[outlook.system].digest, 1.0)
     assert outlook.course[-1][1] == pytest.approx(1.0)
     shown = json.loads(CliRunner().invoke(reassign, [*words[:-2], "--json"]).stdout)
     assert shown["predicted_s"]["median"] == pytest.approx(outlook.median_s)
