@@ -155,6 +155,26 @@ def test_a_broker_that_is_in_sync_is_so_without_a_history(
     assert "warning: what came of the prediction is not kept: " in done.stderr
 
 
+def test_wait_predicts_with_the_calibration_that_it_is_given(tmp_path: Path) -> None:
+    usual = Calibrations.default()
+    own = usual.systems["tierfetch"].digest
+    learned = taught(usual, [past(160.0, base=own)] * 8)[0]
+    learned.write(tmp_path / "learned.json")
+    plain, _ = brokers_module._outlook(EXAMPLE, 3, None)
+    slower, _ = brokers_module._outlook(EXAMPLE, 3, tmp_path / "learned.json")
+    assert plain is not None
+    assert slower is not None
+    assert (plain.base, plain.scale) == (own, 1.0)
+    assert (slower.base, slower.scale) == (own, learned.systems["tierfetch"].scale)
+    assert slower.median_s > plain.median_s
+    others = Calibrations(systems={"kafka": usual.systems["kafka"]})
+    others.write(tmp_path / "kafka.json")
+    with pytest.raises(click.ClickException, match="only kafka was measured"):
+        brokers_module._outlook(EXAMPLE, 3, tmp_path / "kafka.json")
+    with pytest.raises(click.ClickException, match="cannot be read"):
+        brokers_module._outlook(EXAMPLE, 3, tmp_path / "absent.json")
+
+
 def damaged_history(folder: Path, damage: str) -> Path:
     """Of a process that died, or where nothing can be written."""
     if damage == "no directory":
@@ -251,6 +271,14 @@ def test_a_plan_says_how_long_it_takes_and_brings_that_to_execute(tmp_path: Path
     assert outlook.throttle_bytes_per_s == PlanFile.read(out).details.throttle_bytes_per_s
     assert (outlook.base, outlook.scale) == (Calibrations.default().systems[outlook.system].digest, 1.0)
     assert outlook.course[-1][1] == pytest.approx(1.0)
+    learned = Calibrations.default()
+    learned = taught(learned, [past(160.0, base=outlook.base)] * 8)[0]
+    learned.write(tmp_path / "learned.json")
+    CliRunner().invoke(reassign, [*words, "--calibration", str(tmp_path / "learned.json")], catch_exceptions=False)
+    slower = PlanFile.read(out).details.outlook
+    assert slower is not None
+    assert slower.median_s > outlook.median_s
+    assert (slower.base, slower.scale) == (outlook.base, learned.systems["tierfetch"].scale)
     shown = json.loads(CliRunner().invoke(reassign, [*words[:-2], "--json"]).stdout)
     assert shown["predicted_s"]["median"] == pytest.approx(outlook.median_s)
 
