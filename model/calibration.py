@@ -32,6 +32,7 @@ version, a JVM's options, or on another machine; measure again there (`tierfetch
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -78,6 +79,15 @@ class Spread(_Measured):
     throttle: Factor = 1.0
 
 
+class Taught(_Measured):
+    """What a history said of a calibration: its machines take `scale` times as long as those of the one with the digest
+    `base`.
+    """
+
+    base: str
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
 class Calibration(_Measured):
     """One system; see the module. CPU seconds are for each GB (10^9 bytes)."""
 
@@ -112,11 +122,28 @@ class Calibration(_Measured):
     ] = None
     election_s: Annotated[Seconds, Field(description="From the fence until a new leader takes records.")]
     spread: Spread = Spread()
+    taught: Taught | None = None
+
+    @property
+    def base(self) -> str:
+        """Return the digest of the calibration that this one was learned from; its own, if it was measured."""
+        return self.digest if self.taught is None else self.taught.base
+
+    @property
+    def scale(self) -> float:
+        """Return by how much longer machines take than by `base`."""
+        return 1.0 if self.taught is None else self.taught.scale
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of everything that is not as usual."""
+        return hashlib.sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:16]
 
     def learned(self, scale: float, model: float | None, origin: str) -> Calibration:
         """Return it for machines that take `scale` times as long, and predictions that are off by `model` (None: as
-        before).
+        before). It was measured, not learned itself: a lesson on top of a lesson would count the same moves twice.
         """
+        assert self.taught is None, "learned already"
         times = {name: getattr(self, name) * scale for name in _TIMES}
         spread = self.spread if model is None else self.spread.model_copy(update={"model": model})
         return self.model_copy(
@@ -124,6 +151,7 @@ class Calibration(_Measured):
                 **times,
                 "fetch_bytes_per_s": self.fetch_bytes_per_s / scale,
                 "spread": spread,
+                "taught": Taught(base=self.digest, scale=scale),
                 "origin": f"{self.origin}; {origin}" if self.origin else origin,
             }
         )

@@ -104,6 +104,8 @@ def outlook_of(arrays: ClusterArrays, found: Prediction, work: Floats, waits_s: 
         [Sight(*each) for each in zip(at_s.tolist(), shares.tolist(), strict=True)],
         system=found.calibration.system,
         machine_s=result.seconds.of(*MACHINE),
+        base=found.calibration.base,
+        scale=found.calibration.scale,
         throttle_bytes_per_s=max(1, int(throttle)) if np.isfinite(throttle) else None,
         waits_s=waits_s,
     )

@@ -152,7 +152,9 @@ def expected_end(
 
 
 def unforeseen(journal: Journal, state: ClusterState) -> list[str]:
-    """Return what an outlook does not know of: brokers of the plan that are not alive, another throttle."""
+    """Return what an outlook does not know of: brokers of the plan that have died since it began, another throttle. A
+    plan that empties a dead broker is carried out as predicted.
+    """
     outlook = journal.header.outlook
     brokers = {
         broker
@@ -160,7 +162,7 @@ def unforeseen(journal: Journal, state: ClusterState) -> list[str]:
         if entry.key not in journal.skipped
         for broker in (*entry.before, *entry.target)
     }
-    found = [f"broker {broker} is not alive" for broker in sorted(brokers - state.live)]
+    found = [f"broker {broker} is not alive" for broker in sorted(brokers - state.live - set(journal.header.dead))]
     if outlook is not None and outlook.throttle_bytes_per_s != journal.throttle_bytes_per_s:
         rates = [
             "no throttle" if rate is None else f"a throttle of {byte_text.rate(rate)}"

@@ -103,7 +103,8 @@ class ConfigValue(_Value):
 
 class Header(_Value):
     """`warm_wait_s`: how long new leaders may take to hold enough; `throttle_bytes_per_s` None: none is set;
-    `shares_brokers`: what others do on the plan's brokers is not looked at. `outlook`: how long it takes, as predicted.
+    `shares_brokers`: what others do on the plan's brokers is not looked at. `outlook`: how long it takes, as predicted;
+    `dead`: brokers of the plan that were not alive when it began.
     """
 
     version: Literal[1] = 1
@@ -118,6 +119,7 @@ class Header(_Value):
     old_configs: tuple[ConfigValue, ...]
     shares_brokers: bool = False
     outlook: Outlook | None = None
+    dead: tuple[int, ...] = ()
 
 
 class Event(_Value):

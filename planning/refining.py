@@ -130,11 +130,16 @@ class _Refinement:
 
     def _slack(self, giver: int, target: int) -> tuple[float, float]:
         """Return by how much what moves from one to the other may become lighter, and heavier."""
-        disk = self._placement.disk
-        lighter = min(disk[target] - self.disk_lo[target], self.disk_hi[giver] - disk[giver])
-        lighter = min(lighter, self._placement.room(giver)[1])
-        heavier = min(self.disk_hi[target] - disk[target], disk[giver] - self.disk_lo[giver])
-        return max(0.0, float(lighter)), max(0.0, min(float(heavier), float(self._placement.room(target)[1])))
+        return min(self.below(target), self.above(giver)), min(self.above(target), self.below(giver))
+
+    def below(self, broker: int) -> float:
+        """How many bytes fewer the broker may hold."""
+        return max(0.0, float(self._placement.disk[broker] - self.disk_lo[broker]))
+
+    def above(self, broker: int) -> float:
+        """How many bytes more the broker may hold, within its band and its disk."""
+        placement = self._placement
+        return max(0.0, float(min(self.disk_hi[broker] - placement.disk[broker], placement.room(broker)[1])))
 
     def made(self) -> tuple[Indexes, Indexes]:
         """Partitions and slots of the moves for balance."""
@@ -172,14 +177,13 @@ class _Splits:
         weight, cost = float(placement.weight[partition]), float(placement.cost[partition])
         if giver == target or not weight:
             return False
-        least_given = weight - max(0.0, bands.disk_hi[giver] - placement.disk[giver])
-        least_taken = weight - max(0.0, placement.disk[target] - bands.disk_lo[target])
-        most = weight + max(0.0, placement.disk[giver] - bands.disk_lo[giver])
+        given_min, given_max = weight - bands.above(giver), weight + bands.below(giver)
+        taken_min, taken_max = weight - bands.below(target), weight + bands.above(target)
         spare = int(min(PARTS_MAX, placement.counts[giver] - bands.count_lo[giver] + 1))
         stayers = self._light(target, partition)
         parts: list[tuple[int, int]] = []
         back: list[tuple[int, int]] = []
-        given, returned, added = 0.0, 0.0, 0.0
+        given, taken, added = 0.0, 0.0, 0.0
         for part in self._parts(giver, target, self._ratio[partition] * CHEAPER):
             if len(parts) == spare:
                 return False
@@ -188,15 +192,18 @@ class _Splits:
                 if stayer is None:
                     return False
                 back.append(stayer)
-                returned += float(placement.weight[stayer[0]])
+                taken -= float(placement.weight[stayer[0]])
+                if placement.before[stayer] == giver:
+                    given -= float(placement.weight[stayer[0]])
                 added -= float(placement.cost[stayer[0]])
             parts.append(part)
             given += float(placement.weight[part[0]])
+            taken += float(placement.weight[part[0]])
             added += float(placement.cost[part[0]])
             if added > cost - GAIN_MIN:
                 return False
-            if given >= least_given and given - returned >= least_taken:
-                if given > most:
+            if given >= given_min and taken >= taken_min:
+                if given > given_max or taken > taken_max:
                     return False
                 self._apply((partition, slot), parts, back)
                 return True

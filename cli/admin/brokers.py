@@ -13,16 +13,17 @@ from rich.table import Table
 
 from ... import byte_text
 from ...extras import needing
-from ...model import Outlook, Past
+from ...model import CalibrationError, Outlook, Past
 from ...protocol import BROKER_ENDPOINTS, cluster_of
 from ...protocol.messages.brokers import UnregisterBrokerRequest
 from ...protocol.messages.cluster import DescribeClusterBroker, MetadataResponsePartition
 from ...protocol.net import Address
 from ..cluster_session import Admin, bootstrap_option, run
+from ..model.options import calibration_option
 from ..options import FiniteRange, json_option, report, table_console, yes_option
 from .broker_wait import WaitingBar, wait_for
 from .local_state import LocalState, local_state, warming_text
-from .outlook_text import HISTORY_NAME, history_option, keep, outcome_text
+from .outlook_text import HISTORY_NAME, history_option, keep_if_possible, outcome_text
 
 
 @click.group("brokers")
@@ -113,6 +114,7 @@ async def _is_alive(admin: Admin, broker: int) -> bool:
     type=click.Path(path_type=Path, dir_okay=False),
     help="An inventory of before (tierfetch model capture): shows when a replaced broker will be in sync.",
 )
+@calibration_option
 @history_option
 @bootstrap_option
 @json_option
@@ -121,6 +123,7 @@ def wait_for_broker(
     warm: bool,
     timeout_s: float,
     cluster_path: Path | None,
+    calibration_path: Path | None,
     history_path: Path | None,
     bootstrap: tuple[str, ...],
     as_json: bool,
@@ -132,7 +135,7 @@ def wait_for_broker(
     \b
       tierfetch brokers wait 3 --warm --timeout 600
     """
-    outlook, cluster_name = (None, "") if cluster_path is None else _outlook(cluster_path, broker)
+    outlook, cluster_name = (None, "") if cluster_path is None else _outlook(cluster_path, broker, calibration_path)
     began_s = time.monotonic()
     with WaitingBar(outlook=outlook) as bar:
         done = run(bootstrap, lambda admin: wait_for(admin, broker, bar.show, with_warming=warm, timeout_s=timeout_s))
@@ -146,7 +149,7 @@ def wait_for_broker(
             what=f"replace broker {broker}",
             broken="; ".join(bar.events),
         )
-        keep(history_path or Path(HISTORY_NAME), past)
+        keep_if_possible(history_path or Path(HISTORY_NAME), past)
         click.echo(outcome_text(outlook, bar.in_sync_s), err=True)
     if as_json:
         click.echo(json.dumps({**done.as_json(), "seconds": seconds}, indent=1))
@@ -154,12 +157,13 @@ def wait_for_broker(
         click.echo(f"{done}, after {seconds:.1f} s")
 
 
-def _outlook(cluster_path: Path, broker: int) -> tuple[Outlook | None, str]:
+def _outlook(cluster_path: Path, broker: int, calibration_path: Path | None) -> tuple[Outlook | None, str]:
     """How long the broker's replacement takes from now on, and the cluster's name in the inventory. ClickException."""
     with needing("model"):
         import numpy as np
 
-        from ...model import Calibrations, ClusterArrays, Inventory, outlook_of, predict, replacement_moves
+        from ...model import ClusterArrays, Inventory, outlook_of, predict, replacement_moves
+        from ..model.inputs import calibrations_of
 
     try:
         arrays = ClusterArrays.from_inventory(Inventory.read(cluster_path))
@@ -168,7 +172,11 @@ def _outlook(cluster_path: Path, broker: int) -> tuple[Outlook | None, str]:
         raise click.UsageError(str(error.args[0])) from None
     except OSError as error:
         raise click.ClickException(f"{cluster_path}: cannot be read: {error.strerror}") from None
-    found = predict(arrays, moves, arrays.policy, Calibrations.default().of(arrays.policy))
+    try:
+        calibration = calibrations_of(calibration_path).of(arrays.policy)
+    except CalibrationError as error:
+        raise click.ClickException(str(error)) from None
+    found = predict(arrays, moves, arrays.policy, calibration)
     return outlook_of(arrays, found, np.ones(len(moves))), arrays.name
 
 

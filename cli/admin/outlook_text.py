@@ -71,6 +71,14 @@ def keep(path: Path, past: Past) -> None:
         raise click.ClickException(f"{path}: the history cannot be written: {error.strerror}") from None
 
 
+def keep_if_possible(path: Path, past: Past) -> None:
+    """As `keep`; of moves that are over, a history that cannot be written hides nothing: it is a warning."""
+    try:
+        keep(path, past)
+    except click.ClickException as error:
+        click.echo(f"warning: what came of the prediction is not kept: {error.message}", err=True)
+
+
 def read_history(path: Path) -> list[Past]:
     """ClickException for a file that is no history, or cannot be read."""
     try:

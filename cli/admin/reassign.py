@@ -47,7 +47,7 @@ from ..cluster_session import Admin, bootstrap_option, run
 from ..lazy_group import check_name
 from ..model.quantities import clause, count
 from ..options import FiniteRange, json_option, report, table_console, throttle_rate, wave_option
-from .outlook_text import HISTORY_NAME, history_option, keep, outcome_text
+from .outlook_text import HISTORY_NAME, history_option, keep_if_possible, outcome_text
 from .plan_notes import noted
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
@@ -217,12 +217,11 @@ def execute(
             if refused := await cluster.move_directories(moves):
                 raise click.ClickException("\n".join([f"{plan_file}: nothing was reassigned:", *refused]))
             return await _begin_all(admin, entries)
-        topic_ids = {topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved}
         header = Header(
             cluster_id=cluster.cluster_id,
             plan=plan_file.name,
             created_at_ms=now_ms(),
-            topic_ids=topic_ids,
+            topic_ids={topic: found.topic_id for (topic, _), found in state.partitions.items() if topic in moved},
             entries=tuple(entries),
             throttle_bytes_per_s=None if throttle is None else max(1, int(throttle)),
             roll=plan.details.roll,
@@ -230,6 +229,7 @@ def execute(
             old_configs=old_configs,
             shares_brokers=options["shares_brokers"],
             outlook=plan.details.outlook,
+            dead=tuple(each for each in brokers if each not in state.live),
         )
         with owned(path):
             _check_free(path, plan_file)
@@ -544,7 +544,7 @@ def _with_history(done: Done, journal: Journal, path: Path | None, broken: str) 
         what=what,
         broken=broken or "; ".join(journal.changed),
     )
-    keep(path, past)
+    keep_if_possible(path, past)
     return replace(done, notes=(*done.notes, outcome_text(outlook, measured_s)))
 
 

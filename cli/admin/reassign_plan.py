@@ -23,7 +23,7 @@ from ..cluster_session import Admin, bootstrap_option, run
 from ..model.capture import observe
 from ..model.estimate import UNKNOWN_TO_ALL, Captured, assume_size, capture, named
 from ..model.observe import Observer
-from ..model.options import policy_option
+from ..model.options import calibration_option, policy_option
 from ..model.quantities import between, clause, count, duration
 from ..model.snapshot import Snapshot
 from ..options import (
@@ -39,7 +39,7 @@ from ..options import (
 )
 
 if TYPE_CHECKING:
-    from ...model import ClusterArrays, Outlook
+    from ...model import Calibrations, ClusterArrays, Outlook
     from ...planning import ReplicaPlan
 
 BROKERS_SHOWN_MAX: Final = 40
@@ -71,6 +71,7 @@ _PlanOptions = TypedDict(
         "add": list[int],
         "rebalance": bool,
         "policy": str | None,
+        "calibration_path": Path | None,
         "throttle": float | None,
         "headroom": float,
         "tolerance": float,
@@ -102,6 +103,7 @@ _PlanOptions = TypedDict(
 @_id_option("--add", "Brokers that shall take their share of the others'.")
 @click.option("--rebalance", is_flag=True, help="Move replicas from the fullest brokers to the emptiest.")
 @policy_option
+@calibration_option
 @click.option(
     "--throttle",
     type=throttle_rate,
@@ -155,10 +157,12 @@ def plan(
     Bytes are those that are not in the tier. The file is read by kafka-reassign-partitions too.
     """
     from ...planning import plan_file_of, plan_replicas
+    from ..model.inputs import calibrations_of
 
     is_live_named = click.get_current_context().get_parameter_source("bootstrap") is not ParameterSource.DEFAULT
     if cluster_path is not None and is_live_named:
         raise click.UsageError("name one: an inventory by --cluster FILE, or a live cluster by --bootstrap HOST:PORT")
+    calibrations = calibrations_of(options["calibration_path"])
     dead: frozenset[int] = frozenset()
     if cluster_path is not None:
         arrays = _from_file(cluster_path)
@@ -176,7 +180,7 @@ def plan(
     if not len(found.changed):
         click.echo("nothing to do: every broker is within the tolerance" if not options["as_json"] else "{}")
         return
-    outlook = _outlook(arrays, found, _options(options), is_live=cluster_path is None)
+    outlook = _outlook(arrays, found, _options(options), calibrations, is_live=cluster_path is None)
     text = plan_file_of(arrays, found, outlook).to_text()
     if options["out"] is not None:
         write_text(options["out"], text)
@@ -299,13 +303,15 @@ async def _observed(admin: Admin, window_s: float) -> tuple[Snapshot, Snapshot |
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def _outlook(arrays: ClusterArrays, found: ReplicaPlan, options: PlanOptions, *, is_live: bool) -> Outlook | None:
+def _outlook(
+    arrays: ClusterArrays, found: ReplicaPlan, options: PlanOptions, calibrations: Calibrations, *, is_live: bool
+) -> Outlook | None:
     """How long the moves take. None where nothing is known that limits them (a live cluster, without a throttle), where
-    they never end, and of more moves than are predicted while a person waits.
+    they never end, of a system that was not measured, and of more moves than are predicted while a person waits.
     """
     import numpy as np
 
-    from ...model import Calibrations, outlook_of, predict
+    from ...model import outlook_of, predict
 
     throttle = found.throttle_bytes_per_s
     is_limited = bool(np.isfinite(throttle)) or not is_live
@@ -313,7 +319,7 @@ def _outlook(arrays: ClusterArrays, found: ReplicaPlan, options: PlanOptions, *,
         return None
     policy = options.policy or arrays.policy
     try:
-        calibration = Calibrations.default().of(policy)
+        calibration = calibrations.of(policy)
     except CalibrationError:
         return None
     arrays = replace(arrays, throttle_bytes_per_s=throttle)

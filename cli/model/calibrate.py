@@ -112,6 +112,8 @@ def calibrate_command(
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{base}: {error.strerror}") from None
+    past = [each for path in histories for each in read_history(path)]
+    check_base(found, past)
     leaders: dict[int, LeaderPace] = {}
     with _steps() as steps:
         machine = steps.run("disk, loopback, checksums", lambda: measured_machine(directory, size_mb * MB))
@@ -121,7 +123,6 @@ def calibrate_command(
             system, leaders = steps.run("leaders of the live cluster", lambda: _live(bootstrap, read_mb * MB))
             found = limited_by(found, system, leaders)
     found = found.model_copy(update={"machine": machine})
-    past = [each for path in histories for each in read_history(path)]
     found, said = taught(found, past) if histories else (found, [])
     found.write(out)
     if as_json:
@@ -189,23 +190,43 @@ def _live(bootstrap: tuple[str, ...], read_bytes: int) -> tuple[System, dict[int
 
 
 def limited_by(found: Calibrations, system: System, leaders: dict[int, LeaderPace]) -> Calibrations:
-    """No follower copies faster than a reader that throws everything away: the slowest leader's pace is the limit."""
+    """No follower copies faster than a reader that throws everything away: the slowest leader's pace is the limit.
+    What it limits is a new measurement, of which no history says anything yet.
+    """
     rates = [pace.fetch_bytes_per_s for pace in leaders.values() if pace.fetch_bytes_per_s is not None]
     if not rates or system not in found.systems:
         return found
     usual = found.systems[system]
-    limited = usual.model_copy(update={"fetch_bytes_per_s": min(usual.fetch_bytes_per_s, *rates)})
+    limit = min(rates)
+    if limit >= usual.fetch_bytes_per_s:
+        return found
+    limited = usual.model_copy(update={"fetch_bytes_per_s": limit, "taught": None})
     return found.model_copy(update={"systems": {**found.systems, system: limited}})
 
 
+def check_base(found: Calibrations, past: Sequence[Past]) -> None:
+    """ClickException for constants that were learned themselves, of systems that the history has moves of."""
+    for system in sorted({each.system for each in past} & set(found.systems)):
+        if found.systems[system].taught is not None:
+            raise click.ClickException(
+                f"{system}: this calibration was learned from a history: as --base give the one that was measured, from"
+                " which it was learned; or none, if that was the one that ships with the package"
+            )
+
+
 def taught(found: Calibrations, past: Sequence[Past]) -> tuple[Calibrations, list[str]]:
-    """Return the constants with what past moves of each system say, and a line about each."""
+    """Return the constants with what past moves of each system say, and a line about each. Only moves that were
+    predicted with these constants, or with what was learned from them, say something of them."""
     said = []
     for system, usual in found.systems.items():
         own = [each for each in past if each.system == system]
         if not own:
             continue
-        lesson = learned(own)
+        ours = [each for each in own if each.base == usual.digest]
+        if not ours:
+            said.append(f"{system}: 0 of {len(own)} moves count: they were predicted with another calibration")
+            continue
+        lesson = learned(ours)
         better = usual.learned(lesson.scale, lesson.model, f"{lesson.moves} moves of its history")
         found = found.model_copy(update={"systems": {**found.systems, system: better}})
         said.append(

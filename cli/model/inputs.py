@@ -44,7 +44,7 @@ class Inputs:
         return cls(
             arrays=arrays if throttle is None else replace(arrays, throttle_bytes_per_s=throttle),
             warnings=inventory.warnings(),
-            calibrations=_calibrations(calibration_path),
+            calibrations=calibrations_of(calibration_path),
             is_throttle_given=throttle is not None,
             as_json=as_json,
             html_path=html_path,
@@ -69,7 +69,8 @@ def _inventory(path: Path) -> Inventory:
         raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _calibrations(path: Path | None) -> Calibrations:
+def calibrations_of(path: Path | None) -> Calibrations:
+    """What ships with the package without a file. ClickException."""
     try:
         return Calibrations.default() if path is None else Calibrations.read(path)
     except CalibrationError as error:

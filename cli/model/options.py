@@ -14,6 +14,14 @@ from ..options import OutputFile, json_option, throttle_rate
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
+calibration_option = click.option(
+    "--calibration",
+    "calibration_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="What was measured of the systems; without it what ships with tierfetch.",
+)
+
+
 class ClusterOptions(TypedDict):
     """What `cluster_options` passes to a command."""
 
@@ -34,12 +42,7 @@ def cluster_options(command: Command) -> Command:
             type=click.Path(path_type=Path, dir_okay=False),
             help="The inventory: YAML or JSON (docs/model.md).",
         ),
-        click.option(
-            "--calibration",
-            "calibration_path",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="What was measured of the systems; without it what ships with tierfetch.",
-        ),
+        calibration_option,
         click.option(
             "--throttle",
             type=throttle_rate,

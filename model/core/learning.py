@@ -9,6 +9,9 @@ they are. So of each past move, with other = median - machine,
     model  = what nine of ten of the measured times, beside predictions with that scale, do not exceed; from
              `MOVES_FOR_MODEL` moves on
 
+A calibration that was learned predicts with `Past.scale` times the machine's seconds of its base: they are divided by
+it first, so that a lesson is always one about the base, and the same history twice is the same lesson.
+
 Moves whose prediction was broken meanwhile (a broker died, the throttle was changed) say nothing and are left out.
 """
 
@@ -41,8 +44,8 @@ class Lesson:
 
 
 def learned(history: Sequence[Past]) -> Lesson:
-    """Return what moves of one system say; nothing of them: a scale of 1."""
-    found = [each for each in history if not each.broken and each.median_s > 0 and each.measured_s > 0]
+    """Return what moves of one system say of the base that they have in common; nothing of them: a scale of 1."""
+    found = [each for each in map(_of_base, history) if not each.broken and each.median_s > 0 and each.measured_s > 0]
     telling = [each for each in found if each.machine_s >= MACHINE_SHARE_MIN * each.median_s]
     factors = [_factor(each) for each in telling]
     scale = (
@@ -54,6 +57,13 @@ def learned(history: Sequence[Past]) -> Lesson:
         nine_of_ten = statistics.quantiles(errors, n=5, method="inclusive")[-1]
         model = min(MODEL_MAX, math.exp(min(math.log(MODEL_MAX), nine_of_ten)))
     return Lesson(scale, model, len(found))
+
+
+def _of_base(past: Past) -> Past:
+    """What the base itself would have predicted."""
+    machine_s = past.machine_s / past.scale
+    median_s = past.median_s - past.machine_s + machine_s
+    return past.model_copy(update={"machine_s": machine_s, "median_s": median_s, "scale": 1.0})
 
 
 def _factor(past: Past) -> float:

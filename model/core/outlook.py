@@ -20,6 +20,8 @@ PAST_MAX: Final = 1_000
 COURSE_MAX: Final = 200
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
+Scale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 
 class _Kept(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -34,8 +36,8 @@ class KeptEffect(_Kept):
 
 
 class Outlook(_Kept):
-    """`machine_s` are the seconds that machines decide, which a calibration has measured. `high_s` None: it may never
-    end.
+    """`machine_s` are the seconds that machines decide, which a calibration has measured: that with the digest `base`,
+    or one that was learned from it, of which machines take `scale` times as long. `high_s` None: it may never end.
     """
 
     system: Literal["tierfetch", "kafka"]
@@ -43,6 +45,8 @@ class Outlook(_Kept):
     median_s: Seconds
     high_s: Seconds | None
     machine_s: Seconds
+    base: str = ""
+    scale: Scale = 1.0
     throttle_bytes_per_s: int | None = None
     effects: tuple[KeptEffect, ...] = ()
     course: Annotated[
@@ -57,6 +61,8 @@ class Outlook(_Kept):
         *,
         system: Literal["tierfetch", "kafka"],
         machine_s: float,
+        base: str = "",
+        scale: float = 1.0,
         throttle_bytes_per_s: int | None = None,
         waits_s: float = 0.0,
     ) -> Self:
@@ -67,6 +73,8 @@ class Outlook(_Kept):
             median_s=found.median + waits_s,
             high_s=None if found.high == float("inf") else found.high + waits_s,
             machine_s=machine_s,
+            base=base,
+            scale=scale,
             throttle_bytes_per_s=throttle_bytes_per_s,
             effects=tuple(
                 KeptEffect(
@@ -102,6 +110,8 @@ class Past(_Kept):
     median_s: Seconds
     high_s: Seconds | None
     machine_s: Seconds
+    base: str = ""
+    scale: Scale = 1.0
     measured_s: Seconds
     broken: str = ""
 
@@ -118,6 +128,8 @@ class Past(_Kept):
             median_s=outlook.median_s,
             high_s=outlook.high_s,
             machine_s=outlook.machine_s,
+            base=outlook.base,
+            scale=outlook.scale,
             measured_s=measured_s,
             broken=broken,
         )

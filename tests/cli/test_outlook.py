@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tierfetch.cli.admin import brokers as brokers_module
 from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar
 from tierfetch.cli.admin.outlook_text import SeldomText, end_text, keep, outcome_text, read_history
 from tierfetch.cli.admin.reassign import _with_history, reassign
 from tierfetch.cli.admin.reassign_run import Done, ProgressBar, now_ms
-from tierfetch.cli.model.calibrate import taught
+from tierfetch.cli.model.calibrate import check_base, limited_by, taught
+from tierfetch.cli.model.pace import LeaderPace
 from tierfetch.model import Calibrations, Outlook, Past, Sight
 from tierfetch.planning.cluster_state import ClusterState, PartitionState
 from tierfetch.planning.execution import Finish
@@ -114,6 +117,73 @@ def test_what_came_of_a_plan_is_kept_and_said(tmp_path: Path) -> None:
     assert len(read_history(path)) == 1
 
 
+@pytest.mark.parametrize("damage", ["torn", "no directory"])
+def test_a_plan_that_is_done_is_done_without_a_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    ended = replace(journal(), began_at_ms=0, leading_at_ms=90_000, ended_at_ms=400_000)
+    path = damaged_history(tmp_path, damage)
+    done = _with_history(Done(Finish(Outcome.DONE), 2, 400.0, ()), ended, path, "")
+    assert "took 1 min 30 s" in done.notes[-1]
+    assert "warning: what came of the prediction is not kept: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["torn", "no directory"])
+def test_a_broker_that_is_in_sync_is_so_without_a_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    def arrives(bootstrap: object, work: Callable[[object], object]) -> BrokerProgress:
+        done = BrokerProgress(3, is_alive=True, replicas=4, in_sync=4)
+        (bar,) = bars
+        bar._end(replace(done, is_alive=False, in_sync=0))
+        bar._end(done)
+        return done
+
+    bars: list[WaitingBar] = []
+
+    def bar_of(*, outlook: Outlook | None) -> WaitingBar:
+        bars.append(WaitingBar(outlook=outlook))
+        return bars[0]
+
+    monkeypatch.setattr(brokers_module, "run", arrives)
+    monkeypatch.setattr(brokers_module, "WaitingBar", bar_of)
+    path = damaged_history(tmp_path, damage)
+    words = ["wait", "3", "--cluster", str(EXAMPLE), "--history", str(path), "--bootstrap", "localhost:1"]
+    done = CliRunner().invoke(brokers_module.brokers, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "4 of 4 replicas are in sync" in done.stdout
+    assert "warning: what came of the prediction is not kept: " in done.stderr
+
+
+def test_wait_predicts_with_the_calibration_that_it_is_given(tmp_path: Path) -> None:
+    usual = Calibrations.default()
+    own = usual.systems["tierfetch"].digest
+    learned = taught(usual, [past(160.0, base=own)] * 8)[0]
+    learned.write(tmp_path / "learned.json")
+    plain, _ = brokers_module._outlook(EXAMPLE, 3, None)
+    slower, _ = brokers_module._outlook(EXAMPLE, 3, tmp_path / "learned.json")
+    assert plain is not None
+    assert slower is not None
+    assert (plain.base, plain.scale) == (own, 1.0)
+    assert (slower.base, slower.scale) == (own, learned.systems["tierfetch"].scale)
+    assert slower.median_s > plain.median_s
+    others = Calibrations(systems={"kafka": usual.systems["kafka"]})
+    others.write(tmp_path / "kafka.json")
+    with pytest.raises(click.ClickException, match="only kafka was measured"):
+        brokers_module._outlook(EXAMPLE, 3, tmp_path / "kafka.json")
+    with pytest.raises(click.ClickException, match="cannot be read"):
+        brokers_module._outlook(EXAMPLE, 3, tmp_path / "absent.json")
+
+
+def damaged_history(folder: Path, damage: str) -> Path:
+    """Of a process that died, or where nothing can be written."""
+    if damage == "no directory":
+        return folder / "absent" / "moves.history"
+    path = folder / "moves.history"
+    path.write_text('{"version": 1, "at\n{}\n')
+    return path
+
+
 def test_wait_shows_when_a_broker_will_be_in_sync() -> None:
     now = [0.0]
     bar = WaitingBar(lambda: now[0], OUTLOOK)
@@ -136,7 +206,8 @@ def test_wait_shows_when_a_broker_will_be_in_sync() -> None:
 
 def test_calibration_learns_from_the_history_of_its_own_system() -> None:
     usual = Calibrations.default()
-    found, said = taught(usual, [past(160.0)] * 8)
+    own = usual.systems["tierfetch"].digest
+    found, said = taught(usual, [past(160.0, base=own)] * 8)
     ours, before = found.systems["tierfetch"], usual.systems["tierfetch"]
     assert ours.start_s == pytest.approx(before.start_s * 2**0.8, rel=0.01)
     assert ours.fetch_bytes_per_s == pytest.approx(before.fetch_bytes_per_s / 2**0.8, rel=0.01)
@@ -144,6 +215,48 @@ def test_calibration_learns_from_the_history_of_its_own_system() -> None:
     assert found.systems["kafka"] == usual.systems["kafka"]
     assert said[0].startswith("tierfetch: 8 of 8 moves count")
     assert taught(usual, []) == (usual, ["the history has no move of a system that was measured"])
+
+
+def test_calibration_learns_of_its_base_however_often_the_history_is_read(tmp_path: Path) -> None:
+    """Machines take twice as long as the base says; what was learned predicts that, and the next lesson is no other."""
+    usual = Calibrations.default()
+    own = usual.systems["tierfetch"].digest
+    history = [past(160.0, base=own)] * 100
+    first, _ = taught(usual, history)
+    learned = first.systems["tierfetch"]
+    assert learned.base == own
+    assert learned.scale == pytest.approx(2.0, rel=0.02)
+    right = past(160.0, base=learned.base, scale=learned.scale, median_s=40 + 60 * learned.scale)
+    right = right.model_copy(update={"machine_s": 60 * learned.scale})
+    again, _ = taught(usual, [*history, *[right] * 100])
+    assert again.systems["tierfetch"].scale == pytest.approx(2.0, rel=0.02)
+    first.write(tmp_path / "learned.json")
+    read = Calibrations.read(tmp_path / "learned.json")
+    assert read == first
+    check_base(usual, history)
+    check_base(read, [])
+    with pytest.raises(click.ClickException, match="tierfetch: this calibration was learned from a history"):
+        check_base(read, history)
+
+
+def test_moves_that_another_calibration_predicted_teach_nothing() -> None:
+    usual = Calibrations.default()
+    found, said = taught(usual, [past(160.0), past(160.0, base="0123456789abcdef")])
+    assert found == usual
+    assert said == ["tierfetch: 0 of 2 moves count: they were predicted with another calibration"]
+    own = usual.systems["tierfetch"].digest
+    found, said = taught(usual, [past(160.0, base=own), past(1.0, base="0123456789abcdef")])
+    assert said[0].startswith("tierfetch: 1 of 2 moves count")
+    assert found.systems["tierfetch"].scale > 1.0
+
+
+def test_a_slow_leader_makes_a_new_base_of_what_was_learned() -> None:
+    usual = Calibrations.default()
+    found, _ = taught(usual, [past(160.0, base=usual.systems["tierfetch"].digest)])
+    pace = found.systems["tierfetch"].fetch_bytes_per_s
+    assert limited_by(found, "tierfetch", {1: LeaderPace(0.001, 2 * pace)}) == found
+    limited = limited_by(found, "tierfetch", {1: LeaderPace(0.001, pace / 2)}).systems["tierfetch"]
+    assert (limited.fetch_bytes_per_s, limited.scale, limited.base) == (pace / 2, 1.0, limited.digest)
 
 
 def test_a_plan_says_how_long_it_takes_and_brings_that_to_execute(tmp_path: Path) -> None:
@@ -156,7 +269,16 @@ def test_a_plan_says_how_long_it_takes_and_brings_that_to_execute(tmp_path: Path
     assert outlook is not None
     assert outlook.low_s < outlook.median_s < (outlook.high_s or 0)
     assert outlook.throttle_bytes_per_s == PlanFile.read(out).details.throttle_bytes_per_s
+    assert (outlook.base, outlook.scale) == (Calibrations.default().systems[outlook.system].digest, 1.0)
     assert outlook.course[-1][1] == pytest.approx(1.0)
+    learned = Calibrations.default()
+    learned = taught(learned, [past(160.0, base=outlook.base)] * 8)[0]
+    learned.write(tmp_path / "learned.json")
+    CliRunner().invoke(reassign, [*words, "--calibration", str(tmp_path / "learned.json")], catch_exceptions=False)
+    slower = PlanFile.read(out).details.outlook
+    assert slower is not None
+    assert slower.median_s > outlook.median_s
+    assert (slower.base, slower.scale) == (outlook.base, learned.systems["tierfetch"].scale)
     shown = json.loads(CliRunner().invoke(reassign, [*words[:-2], "--json"]).stdout)
     assert shown["predicted_s"]["median"] == pytest.approx(outlook.median_s)
 

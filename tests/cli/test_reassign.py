@@ -272,6 +272,25 @@ def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch: 
     assert "throttles stay set: `tierfetch reassign resume` does the rest" in said
 
 
+def test_a_plan_remembers_which_of_its_brokers_were_dead_when_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}')
+
+    async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
+        self.cluster_id = "c"
+        return FakeCluster.of(ENTRIES, live={2, 3}).state()
+
+    async def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.cluster_authorization_failed, "no")
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    monkeypatch.setattr(PlanCluster, "reassign", refuse)
+    invoke("execute", plan, code=1)
+    assert JournalFile.open(default_path(plan)).journal.header.dead == (1,)
+
+
 def test_S2_a_throttle_that_only_resume_gives_is_written_down_with_what_was_there_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

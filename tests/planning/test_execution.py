@@ -314,10 +314,10 @@ OUTLOOK = Outlook(
 )
 
 
-def foreseen(throttle: int | None = 1_000_000) -> Run:
+def foreseen(throttle: int | None = 1_000_000, dead: tuple[int, ...] = ()) -> Run:
     run = Run(FakeCluster.of(THREE_WAVES), THREE_WAVES, throttle=throttle)
     header, *rest = run.data.split(b"\n", 1)
-    found = Header.model_validate_json(header).model_copy(update={"outlook": OUTLOOK})
+    found = Header.model_validate_json(header).model_copy(update={"outlook": OUTLOOK, "dead": dead})
     run.data = line_of(found) + b"".join(rest)
     run.ask("started")
     return run
@@ -342,6 +342,14 @@ def test_a_broker_that_dies_during_the_move_breaks_the_prediction_by_name() -> N
     assert found is not None
     assert found.broken == "broker 4 is not alive"
     assert found.end.widest == "broker 4 is not alive"
+
+
+def test_a_plan_that_empties_a_dead_broker_is_carried_out_as_predicted() -> None:
+    run = foreseen(dead=(1,))
+    run.cluster.live.discard(1)
+    assert unforeseen(run.journal, run.cluster.state()) == []
+    run.cluster.live.discard(4)
+    assert unforeseen(run.journal, run.cluster.state()) == ["broker 4 is not alive"]
 
 
 def test_another_throttle_than_the_predicted_one_breaks_the_prediction() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tierfetch.bench.planner import made_up
 from tierfetch.model.inventory_parts import Policy
 from tierfetch.planning import planner
-from tierfetch.planning.balancing import disk_band, replica_band
+from tierfetch.planning.balancing import Band, disk_band, replica_band
 from tierfetch.planning.goals import Goal, PlanOptions
 from tierfetch.planning.placement import Placement
 from tierfetch.planning.planner import plan_replicas
@@ -72,6 +72,44 @@ def test_no_exchange_costs_a_partition_a_rack() -> None:
     numbers = replace(numbers, lo=np.array([0.0, 0.0, 1.0]))
     refine(placement, nothing_fixed(placement), numbers, disks)
     assert placement.replicas.tolist() == [[2, -1], [0, 1]]
+
+
+def test_a_split_does_not_fill_a_broker_beyond_its_band_and_its_disk() -> None:
+    """The cheap one is three times as large as the dear one that it would stand for."""
+    arrays = cluster([(1,), (1,)], brokers=2, sizes=[10 * GB, 30 * GB])
+    arrays = replace(arrays, disk_bytes=np.array([100.0, 20.0]) * GB)
+    placement = placed(arrays, Goal.rebalance(), [10 * GB, GB])
+    placement.move(np.array([0]), np.array([0]), 1)
+    numbers = Band(np.ones(2), np.ones(2), np.ones(2))
+    disks = Band(np.array([20.0, 10.0]) * GB, np.zeros(2), np.array([100.0, 15.0]) * GB)
+    refine(placement, nothing_fixed(placement), numbers, disks)
+    assert placement.disk.tolist() == [30 * GB, 10 * GB]
+    refine(placement, nothing_fixed(placement), numbers, replace(disks, hi=disks.hi * 10))
+    assert placement.disk.tolist() == [30 * GB, 10 * GB], "it would fit its band, but not its disk"
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), brokers=st.integers(2, 5), seed=st.integers(0, 2**32))
+def test_refining_leaves_no_broker_beyond_its_band_or_its_disk(data, brokers, seed) -> None:
+    """Small disks, wide bands below, and replicas of which the light ones are often dear."""
+    random = np.random.default_rng(seed)
+    count = data.draw(st.integers(2, 24))
+    sizes = random.integers(1, 40, count) * GB
+    arrays = cluster(
+        [(int(each) + 1,) for each in random.integers(0, brokers, count)], brokers=brokers, sizes=sizes.tolist()
+    )
+    placement = placed(arrays, Goal.rebalance(), sizes * random.choice([0.01, 0.1, 1.0], count))
+    for partition in np.flatnonzero(random.random(count) < 0.5).tolist():
+        placement.put(partition, 0, int(random.integers(0, brokers)))
+    disk_bytes = placement.disk + random.integers(0, 30, brokers) * GB
+    placement.arrays = replace(arrays, disk_bytes=disk_bytes)
+    counts, disk = placement.counts.astype(np.float64), placement.disk.copy()
+    numbers = Band(counts, counts - random.integers(0, 2, brokers), counts + random.integers(0, 2, brokers))
+    disks = Band(disk, disk * random.choice([0.0, 0.9]), disk + random.integers(0, 30, brokers) * GB)
+    refine(placement, nothing_fixed(placement), numbers, disks)
+    assert (placement.disk <= np.minimum(disks.hi, disk_bytes) + 1.0).all()
+    assert (placement.disk >= disks.lo - 1.0).all()
+    assert ((placement.counts >= numbers.lo) & (placement.counts <= numbers.hi)).all()
 
 
 @settings(max_examples=40, deadline=None)
