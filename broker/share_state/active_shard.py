@@ -73,7 +73,11 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         if state is None and len(self.shard) >= SHARE_PARTITIONS_MAX:
             message = f"{self.partition.partition} has {SHARE_PARTITIONS_MAX} share-partitions already"
             raise KafkaError(ErrorCode.coordinator_not_available, message)
-        await self._write(key, initialized(state, state_epoch, start_offset, self._now_ms()))
+        value = initialized(state, state_epoch, start_offset, self._now_ms())
+        if value is None:
+            await self._settled(key)
+        else:
+            await self._write(key, value)
 
     async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
         """Return a share-partition as its new leader has to take it over; from then on older leaders are fenced."""

@@ -154,6 +154,7 @@ async def test_what_is_written_is_read_by_the_next_leader_and_the_one_before_is_
     assert (await shares.read(3)).start_offset == 5
     for offset in range(5, 12):
         assert await shares.write(offset, offset, done=offset - 4) is NONE
+    assert await shares.initialize() is NONE, "asked twice: nothing of what was written is dropped"
     found = await shares.read(4)
     assert (found.error_code, found.state_epoch, found.start_offset) == (NONE, 1, 5)
     assert [(each.first_offset, each.last_offset, each.delivery_state) for each in found.state_batches] == [(5, 11, 2)]
