@@ -126,6 +126,14 @@ def written(state: ShareState, write: Write, updates_max: int, now_ms: int) -> S
     return update if state.updates < updates_max else rewritten(applied(state, update), now_ms)
 
 
+def check_size(state: ShareState, value: Snapshot | Update, batches_max: int) -> None:
+    """Raise INVALID_REQUEST for a record that adds ranges above the limit; one that adds none is always let in."""
+    before, after = len(state.snapshot.batches), len(applied(state, value).snapshot.batches)
+    if after > max(before, batches_max):
+        message = f"the share-partition would have {after} ranges instead of {before}, at most {batches_max} may be"
+        raise KafkaError(ErrorCode.invalid_request, message)
+
+
 def rewritten(state: ShareState, now_ms: int) -> Snapshot:
     """Return a snapshot of the state as it is: records before it are no longer needed."""
     snapshot = state.snapshot

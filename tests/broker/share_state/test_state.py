@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from tierfetch.broker.share_state.core.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, Batch
 from tierfetch.broker.share_state.core.records import ShareKey, ShareRecord, Snapshot, Update, decode_record
 from tierfetch.broker.share_state.core.shard import HELD_RECORDS_MIN, Shard
-from tierfetch.broker.share_state.core.state import ShareState, Write, applied, initialized, read_by, rewritten, written
+from tierfetch.broker.share_state.core.state import (
+    ShareState,
+    Write,
+    applied,
+    check_size,
+    initialized,
+    read_by,
+    rewritten,
+    written,
+)
 from tierfetch.protocol import ErrorCode, KafkaError
 
 NOW_MS = 1_000
@@ -120,6 +129,20 @@ def test_to_begin_twice_in_one_epoch_drops_nothing() -> None:
     state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
     assert initialized(state, 2, 100, NOW_MS + 1) is None
     assert initialized(state, -1, 100, NOW_MS + 1) is not None, "an epoch that is not given is not judged"
+
+
+def test_a_share_partition_that_is_full_takes_what_does_not_add_ranges() -> None:
+    state = applied(begun(), written(begun(), write(*(Batch(n, n, ARCHIVED, 1) for n in (100, 102, 104))), 500, NOW_MS))
+
+    def check(*some: Batch, start_offset: int = -1) -> None:
+        check_size(state, written(state, write(*some, start_offset=start_offset), 500, NOW_MS), 2)
+
+    check(Batch(101, 101, ARCHIVED, 1))
+    check(Batch(104, 104, ACKNOWLEDGED, 2))
+    check(Batch(106, 106, ARCHIVED, 1), start_offset=103)
+    with pytest.raises(KafkaError, match="4 ranges instead of 3, at most 2") as error:
+        check(Batch(106, 106, ARCHIVED, 1))
+    assert error.value.code is ErrorCode.invalid_request
 
 
 # The shard.
