@@ -1,7 +1,7 @@
 """One share-partition at work, in one leader epoch: what one group has under way in one partition that is led here.
 
     loading --the state is read--> active --leadership ends, or a newer one has written--> closed
-       \\--it cannot be read--> closed
+       \\--it cannot be read--> closed <--an exception that nothing expects, anywhere--
 
 | state | fetches | acknowledgements |
 |---|---|---|
@@ -225,6 +225,9 @@ class LiveSharePartition:
             _log.warning(str(self.key), "%s could not be loaded, the next fetch tries again: %s", self.key, error)
             self._end(_told(error))
             return
+        except Exception as error:  # noqa: BLE001 - the supervisor of this share-partition's work
+            self._end(self._failed("load its state", error))
+            return
         finally:
             self._task = None
         self._state_epoch, self._machine = stored.state_epoch, machine
@@ -257,10 +260,18 @@ class LiveSharePartition:
         try:
             while self._waiting and self.closed is None:
                 await self._write_some(self._take())
+        except Exception as error:  # noqa: BLE001 - the supervisor of this share-partition's work
+            # What it has locked would stay so: the next fetch loads what is written.
+            self._end(self._failed("write what was decided", error))
         finally:
             self._task = None
         if self.closed is None:
             self._on_settled(self)
+
+    def _failed(self, what: str, error: Exception) -> KafkaError:
+        """Log an exception that is a defect; return what is answered."""
+        _log.error(str(self.key), "%s: failed to %s, the next fetch loads again", self.key, what, exc_info=error)
+        return KafkaError(ErrorCode.unknown_server_error, f"{self.key}: this broker failed to {what}: fetch again")
 
     def _take(self) -> list[_Waiting]:
         """Return the decisions that share the next write: none is about records of another one."""

@@ -128,6 +128,19 @@ async def test_what_another_one_has_written_is_loaded_again(host: Host, scene: S
     assert scene.persister.reads == 2
 
 
+async def test_after_a_defect_nothing_stays_locked(host: Host, scene: Scene) -> None:
+    partition = await topic(host, 2)
+    member = Member(scene, "a", id_of(partition))
+    scene.persister.read_failure = ValueError("a defect")
+    assert (await member.fetch(max_wait_ms=FOREVER_MS)).error == ErrorCode.unknown_server_error
+    scene.persister.read_failure = None
+    assert (await member.fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 1, 1),)
+    scene.persister.failures.append(ValueError("a defect"))
+    assert await member.acknowledge((0, 1, [ACCEPT])) == ErrorCode.unknown_server_error
+    assert (await member.fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 1, 1),)
+    assert await member.acknowledge((0, 1, [ACCEPT])) == 0
+
+
 async def test_decisions_that_come_meanwhile_share_a_write(host: Host, scene: Scene) -> None:
     partition = await topic(host, *[1] * 4)
     members = [Member(scene, name, id_of(partition), connection=number) for number, name in enumerate("abcd")]
