@@ -1,6 +1,6 @@
 """One share-partition at work, in one leader epoch: what one group has under way in one partition that is led here.
 
-    loading --the state is read--> active --leadership ends, or a newer one has written--> closed
+    loading --the state is read--> active --leadership ends, a newer one has written, the state is deleted--> closed
        \\--it cannot be read--> closed <--an exception that nothing expects, anywhere--
 
 | state | fetches | acknowledgements |
@@ -53,6 +53,8 @@ _NOT_NOW: Final = frozenset(
     }
 )
 _FENCED: Final = frozenset({ErrorCode.fenced_leader_epoch, ErrorCode.fenced_state_epoch})
+_ENDED_BY: Final = _FENCED | {ErrorCode.invalid_request}
+"""The errors of a write after which what is held here is not what the coordinator has; INVALID_REQUEST: nothing."""
 _PASSED_ON: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unknown_topic_or_partition})
 
 _log = LimitedLog(logging.getLogger(__name__))
@@ -303,7 +305,7 @@ class LiveSharePartition:
         except OUTSIDE as error:
             _log.warning(str(self.key), "%s: offsets %s could not be written: %s", self.key, _named(waiting), error)
             failure = _told(error)
-            if isinstance(error, KafkaError) and error.code in _FENCED:
+            if isinstance(error, KafkaError) and error.code in _ENDED_BY:
                 self._end(failure)
         if self.closed is None:
             for each in waiting:
