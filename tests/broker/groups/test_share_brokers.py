@@ -13,6 +13,7 @@ import pytest
 
 from tierfetch.broker.groups import decided_groups, share_groups
 from tierfetch.broker.groups.active_shard import ActiveShard
+from tierfetch.broker.groups.core.share.heartbeat import ShareDecision
 from tierfetch.broker.groups.core.share.records import TopicStarts
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Request, ResponseT
@@ -250,6 +251,24 @@ async def test_a_group_is_deleted_with_its_state(nodes: Nodes, group: Group) -> 
     await until(lambda: any(active.is_loaded for active in nodes[1].groups.shards))
     assert group.active.shard.shares == {}
     assert (await group.beat()).assignment is not None, "it begins again"
+
+
+async def test_a_deletion_that_cannot_be_queued_never_was(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    await group.beat()
+    await group.beat("m", -1)
+    queue = group.active.shares._queue
+
+    def full(decision: ShareDecision, was: object = None) -> None:
+        if decision.group.is_nothing:
+            raise KafkaError(ErrorCode.coordinator_not_available, "the queue is full")
+        queue(decision, was)
+
+    monkeypatch.setattr(group.active.shares, "_queue", full)
+    assert await group.delete() is ErrorCode.coordinator_not_available
+    assert group.active.shard.shares["g"].epoch > 0
+    monkeypatch.undo()
+    assert await group.delete() is NONE
+    assert group.active.shard.shares == {}
 
 
 async def test_a_topic_that_is_deleted_leaves_the_group(nodes: Nodes, group: Group) -> None:
