@@ -273,7 +273,9 @@ class ShareGroupHandlers:
             numbers = {item.partition_index: item.start_offset for item in each.partitions}
             there = frozenset(number for number in numbers if topic is not None and number in topic.partitions)
             if topic is not None and there:
-                topics[topic.topic_id] = TopicStarts(topic.name, there)
+                # A topic may be named twice.
+                noted = topics.get(topic.topic_id)
+                topics[topic.topic_id] = TopicStarts(topic.name, there if noted is None else noted.partitions | there)
                 offsets |= {(topic.topic_id, number): numbers[number] for number in there}
         return topics, offsets
 

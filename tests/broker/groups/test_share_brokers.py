@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.cluster.view import NewTopic
 from tierfetch.broker.groups import decided_groups, share_groups
 from tierfetch.broker.groups.active_shard import ActiveShard
 from tierfetch.broker.groups.core.share.heartbeat import ShareDecision
@@ -235,6 +236,21 @@ async def test_offsets_are_set_and_deleted_while_nobody_reads(group: Group) -> N
     assert await group.offsets() == {}
     (state,) = group.nodes[1].shares.shards
     assert not state.shard.held
+
+
+async def test_partitions_of_a_topic_that_is_named_twice_all_begin(group: Group) -> None:
+    await group.nodes[1].view.create_topic(NewTopic("u", 2, 1))
+    await group.beat(topics=("t",))
+    await group.beat("m", -1)
+    asked = tuple(
+        AlterShareGroupOffsetsRequestTopic(
+            topic_name="u",
+            partitions=(AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=number),),
+        )
+        for number in range(2)
+    )
+    assert (await group.send(AlterShareGroupOffsetsRequest(group_id="g", topics=asked))).error_code is NONE
+    assert group.initialized["u"] == frozenset({0, 1})
 
 
 async def test_a_group_is_deleted_with_its_state(nodes: Nodes, group: Group) -> None:
