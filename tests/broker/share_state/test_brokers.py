@@ -88,9 +88,9 @@ class Shares:
     async def send(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
         return await self.client.send(self.nodes[1].address, request, max_version=version, timeout_s=10)
 
-    async def find(self, key: str | None = None, *, key_type: int = 2) -> ErrorCode:
+    async def find(self, key: str | None = None, *, key_type: int = 2, version: int | None = None) -> ErrorCode:
         text = f"g:{uuid_to_text(self.topic_id)}:0" if key is None else key
-        answer = await self.send(FindCoordinatorRequest(key_type=key_type, coordinator_keys=(text,)))
+        answer = await self.send(FindCoordinatorRequest(key_type=key_type, coordinator_keys=(text,)), version)
         return answer.coordinators[0].error_code
 
     async def ready(self) -> None:
@@ -170,6 +170,8 @@ async def test_what_makes_no_sense_is_refused_and_nothing_is_kept(shares: Shares
     assert await shares.find("g:nonsense:0") is ErrorCode.invalid_request
     assert await shares.find("no-partition") is ErrorCode.invalid_request
     assert await shares.find(key_type=3) is ErrorCode.invalid_request
+    assert await shares.find(version=5) is ErrorCode.invalid_request, "no version below 6 knows share-partitions"
+    assert STATE not in shares.nodes.cluster.image.topics
     await shares.ready()
     assert await shares.initialize(partition=9) is ErrorCode.unknown_topic_or_partition
     assert await shares.initialize(partition=-1) is ErrorCode.invalid_request
