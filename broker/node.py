@@ -44,7 +44,7 @@ from ..security import Authorizer, StandardAuthorizer, open_client, open_listene
 from .cluster.lifecycle import LifecycleTimes
 from .cluster.quorum_view import QuorumClusterView, QuorumViewConfig
 from .cluster.topic_config import TopicConfigs
-from .cluster.view import BrokerRegistration, ClusterView, EndPoint
+from .cluster.view import BrokerRegistration, ClusterView, EndPoint, share_version
 from .config.broker_config import BrokerConfig, Listener
 from .environment import NodeDisk, NodeEnvironment
 from .groups.coordinator import GroupCoordinator
@@ -87,7 +87,7 @@ from .replicas.thin_replicas import ThinReplicas, WarmingLimits
 from .replicas.warmer import Warmer, WarmerSettings
 from .share.coordinated import CoordinatedPersister
 from .share.parts import ShareGroups
-from .share.settings import ShareLimits, group_settings, share_version
+from .share.settings import ShareLimits, group_settings
 from .share_state.client import ShareStateClient
 from .share_state.coordinator import ShareCoordinator
 from .share_state.settings import share_state_settings

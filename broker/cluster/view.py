@@ -40,7 +40,11 @@ __all__ = [
     "PartitionRegistration",
     "ProducerIdBlock",
     "TopicImage",
+    "share_version",
 ]
+
+SHARE_VERSION: Final = "share.version"
+SHARE_VERSION_NEWEST: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +140,9 @@ class ClusterView(Protocol):
     async def create_topic(self, topic: NewTopic) -> TopicImage: ...
 
     async def allocate_producer_ids(self) -> ProducerIdBlock: ...
+
+
+def share_version(view: ClusterView) -> int:
+    """Return the level of `share.version` that the cluster runs at: from 1 on it has share groups (KIP-932)."""
+    features = view.image.features
+    return SHARE_VERSION_NEWEST if features is None else features.get(SHARE_VERSION, 0)

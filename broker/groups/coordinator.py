@@ -15,7 +15,7 @@ from typing import Final
 from ...limited_log import LimitedLog
 from ...protocol import GROUP_METADATA_TOPIC, ErrorCode, KafkaError, TopicPartition
 from ...protocol.net import Slices
-from ..cluster.view import ClusterImage, ClusterView, NewTopic
+from ..cluster.view import ClusterImage, ClusterView, NewTopic, share_version
 from ..coordinator.roles import Coordinator
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
@@ -34,7 +34,6 @@ from .settings import CoordinatorSettings
 from .share_groups import NoStates, ShareStates, ShareSurroundings
 
 GROUP_VERSION: Final = "group.version"
-SHARE_VERSION: Final = "share.version"
 EXPIRE_WEIGHT: Final = 10
 """What a look at a group's offsets costs on the loop, in elements of `pace`."""
 _LOG_TAKES_NOTHING: Final = frozenset({ErrorCode.coordinator_not_available, ErrorCode.not_coordinator})
@@ -111,8 +110,7 @@ class GroupCoordinator(Coordinator[ActiveShard]):
     @property
     def has_share_groups(self) -> bool:
         """Whether the cluster runs at a `share.version` that has share groups (KIP-932)."""
-        features = self._view.image.features
-        return features is None or features.get(SHARE_VERSION, 0) >= 1
+        return share_version(self._view) > 0
 
     def share_settings_of(self, group_id: str) -> ShareSettings:
         """Return what holds for a share group: the broker's keys, under the group's own configs."""

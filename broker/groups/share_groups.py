@@ -276,10 +276,7 @@ class ShareGroups(DecidedGroups[ShareGroup]):
             held = group.starts
             await self._delete_state(group, {*held.initializing, *held.initialized, *held.deleting})
             self._empty(group_id)  # A member may have joined meanwhile.
-            decision: ShareDecision = Decided(group)
-            for record in group.tombstones():
-                decision.put_record(record)
-            self.submit(decision)
+            self._put(group, lambda decision: _put_all(decision, list(group.tombstones())))
             self.forget(group_id)
             await self._settled(group_id)
 
@@ -336,6 +333,11 @@ class ShareGroups(DecidedGroups[ShareGroup]):
                     _log.warning(
                         group.group_id, "group %r: deleted topics stay in its records: %s", group.group_id, error
                     )
+
+
+def _put_all(decision: ShareDecision, records: Iterable[GroupRecord]) -> None:
+    for record in records:
+        decision.put_record(record)
 
 
 def _some(topics: Mapping[UUID, TopicStarts]) -> dict[UUID, TopicStarts]:

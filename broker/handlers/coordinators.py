@@ -5,6 +5,7 @@
 | a group | the leader of its partition of `__consumer_offsets`; COORDINATOR_NOT_AVAILABLE while there is none |
 | a transactional id | the leader of its partition of `__transaction_state`; the same while there is none |
 | a share-partition, `group:topic id:partition` | the leader of its partition of `__share_group_state`; the same |
+| a share-partition at `share.version` 0, or below version 6 | INVALID_REQUEST |
 
 Version 4 asks for any number of keys at once (KIP-699).
 """
@@ -24,6 +25,8 @@ from ..transactions.coordinator import TransactionCoordinator
 GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1
 SHARE_KEY: Final = 2
+SHARES_SINCE: Final = 6
+"""The first version of the request that asks for share-partitions."""
 NO_NODE: Final = -1
 
 
@@ -33,6 +36,7 @@ class CoordinatorHandler:
     def __init__(
         self, groups: GroupCoordinator, transactions: TransactionCoordinator, shares: ShareCoordinator
     ) -> None:
+        self._shares = shares
         self._coordinators: dict[int, AnyCoordinator[Any]] = {
             GROUP_KEY: groups,
             TRANSACTION_KEY: transactions,
@@ -42,11 +46,16 @@ class CoordinatorHandler:
     async def find_coordinator(
         self, context: RequestContext, request: FindCoordinatorRequest
     ) -> FindCoordinatorResponse:
-        found = [await self._find(key, request.key_type, context.listener) for key in request.coordinator_keys]
+        found = [await self._find(context, key, request.key_type) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=tuple(found))
 
-    async def _find(self, key: str, key_type: int, listener: str) -> Coordinator:
+    async def _find(self, context: RequestContext, key: str, key_type: int) -> Coordinator:
+        listener = context.listener
         try:
+            # Before anything is looked for: that creates the topic.
+            if key_type == SHARE_KEY and (context.api_version < SHARES_SINCE or not self._shares.is_enabled):
+                message = f"share-partitions are asked for from version {SHARES_SINCE} and share.version 1 on"
+                raise KafkaError(ErrorCode.invalid_request, message)
             coordinator = self._coordinators.get(key_type)
             if coordinator is None:
                 message = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...protocol.messages.share_state import (
     WriteShareGroupStateRequestPartitionData,
     WriteShareGroupStateRequestStateBatch,
@@ -9,6 +11,9 @@ from ...protocol.messages.share_state import (
 from ..share_state.client import ShareStateClient
 from .core.partition import StoredBatch
 from .persister import ShareKey, StateWrite, StoredState
+
+INT32_MAX: Final = 2**31 - 1
+"""What the field of a count can say: a batch that is archived may span more offsets."""
 
 
 class CoordinatedPersister:
@@ -33,7 +38,7 @@ class CoordinatedPersister:
             state_epoch=write.state_epoch,
             leader_epoch=write.leader_epoch,
             start_offset=write.start_offset,
-            delivery_complete_count=write.completed,
+            delivery_complete_count=min(write.completed, INT32_MAX),
             state_batches=tuple(
                 WriteShareGroupStateRequestStateBatch(
                     first_offset=each.first,

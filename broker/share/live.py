@@ -1,7 +1,7 @@
 """One share-partition at work, in one leader epoch: what one group has under way in one partition that is led here.
 
-    loading --the state is read--> active --leadership ends, or a newer one has written--> closed
-       \\--it cannot be read--> closed
+    loading --the state is read--> active --leadership ends, a newer one has written, the state is deleted--> closed
+       \\--it cannot be read--> closed <--an exception that nothing expects, anywhere--
 
 | state | fetches | acknowledgements |
 |---|---|---|
@@ -53,6 +53,8 @@ _NOT_NOW: Final = frozenset(
     }
 )
 _FENCED: Final = frozenset({ErrorCode.fenced_leader_epoch, ErrorCode.fenced_state_epoch})
+_ENDED_BY: Final = _FENCED | {ErrorCode.invalid_request}
+"""The errors of a write after which what is held here is not what the coordinator has; INVALID_REQUEST: nothing."""
 _PASSED_ON: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unknown_topic_or_partition})
 
 _log = LimitedLog(logging.getLogger(__name__))
@@ -225,6 +227,9 @@ class LiveSharePartition:
             _log.warning(str(self.key), "%s could not be loaded, the next fetch tries again: %s", self.key, error)
             self._end(_told(error))
             return
+        except Exception as error:  # noqa: BLE001 - the supervisor of this share-partition's work
+            self._end(self._failed("load its state", error))
+            return
         finally:
             self._task = None
         self._state_epoch, self._machine = stored.state_epoch, machine
@@ -257,10 +262,18 @@ class LiveSharePartition:
         try:
             while self._waiting and self.closed is None:
                 await self._write_some(self._take())
+        except Exception as error:  # noqa: BLE001 - the supervisor of this share-partition's work
+            # What it has locked would stay so: the next fetch loads what is written.
+            self._end(self._failed("write what was decided", error))
         finally:
             self._task = None
         if self.closed is None:
             self._on_settled(self)
+
+    def _failed(self, what: str, error: Exception) -> KafkaError:
+        """Log an exception that is a defect; return what is answered."""
+        _log.error(str(self.key), "%s: failed to %s, the next fetch loads again", self.key, what, exc_info=error)
+        return KafkaError(ErrorCode.unknown_server_error, f"{self.key}: this broker failed to {what}: fetch again")
 
     def _take(self) -> list[_Waiting]:
         """Return the decisions that share the next write: none is about records of another one."""
@@ -292,7 +305,7 @@ class LiveSharePartition:
         except OUTSIDE as error:
             _log.warning(str(self.key), "%s: offsets %s could not be written: %s", self.key, _named(waiting), error)
             failure = _told(error)
-            if isinstance(error, KafkaError) and error.code in _FENCED:
+            if isinstance(error, KafkaError) and error.code in _ENDED_BY:
                 self._end(failure)
         if self.closed is None:
             for each in waiting:

@@ -8,6 +8,7 @@ a deadline of its own:
 | FENCED_LEADER_EPOCH | a newer leader of the partition has been there |
 | FENCED_STATE_EPOCH | the group's offsets were set, or its state was deleted, since it was read |
 | COORDINATOR_NOT_AVAILABLE and its like | not now; a write may have been made all the same |
+| INVALID_REQUEST | there is no state: it was never initialized, or is deleted; or the write makes no sense |
 | UNKNOWN_TOPIC_OR_PARTITION, GROUP_ID_NOT_FOUND | there is no state: it was never initialized, or is deleted |
 """
 

@@ -1,11 +1,10 @@
-"""What share groups may use on this broker: Kafka's keys and defaults, and the level of `share.version`."""
+"""What share groups may use on this broker: Kafka's keys and defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
 
 from ...protocol.wire import (
     BY_DURATION,
@@ -19,11 +18,8 @@ from ...protocol.wire import (
     RECORD_LOCKS,
     reset_before_ms,
 )
-from ..cluster.view import ClusterView
 from ..config.broker_config import BrokerConfig
 from .core.partition import ShareSettings
-
-SHARE_VERSION: Final = "share.version"
 
 
 class OffsetReset(Enum):
@@ -87,8 +83,3 @@ class ShareLimits:
     """group.share.max.share.sessions"""
     response_bytes_max: int = 55 * 1024 * 1024
     """fetch.max.bytes"""
-
-
-def share_version(view: ClusterView) -> int:
-    """Return the level of `share.version` that the cluster runs at."""
-    return (view.image.features or {}).get(SHARE_VERSION, 0)

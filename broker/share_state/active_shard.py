@@ -29,7 +29,7 @@ from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
 from .core.records import ShareKey, ShareRecord, Snapshot, Update, decode_record
 from .core.shard import Shard
-from .core.state import ShareState, Write, initialized, read_by, rewritten, written
+from .core.state import ShareState, Write, check_size, initialized, read_by, rewritten, written
 from .settings import ShareStateSettings
 
 SHARE_PARTITIONS_MAX: Final = 100_000
@@ -73,7 +73,11 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         if state is None and len(self.shard) >= SHARE_PARTITIONS_MAX:
             message = f"{self.partition.partition} has {SHARE_PARTITIONS_MAX} share-partitions already"
             raise KafkaError(ErrorCode.coordinator_not_available, message)
-        await self._write(key, initialized(state, state_epoch, start_offset, self._now_ms()))
+        value = initialized(state, state_epoch, start_offset, self._now_ms())
+        if value is None:
+            await self._settled(key)
+        else:
+            await self._write(key, value)
 
     async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
         """Return a share-partition as its new leader has to take it over; from then on older leaders are fenced."""
@@ -88,10 +92,9 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
     async def write(self, key: ShareKey, write: Write) -> None:
         """Take in what the leader of a share-partition says."""
         state = self._initialized(key)
-        held = len(state.snapshot.batches) + len(write.batches)
         value = written(state, write, self._settings.updates_per_snapshot, self._now_ms())
-        if held > BATCHES_MAX:
-            raise KafkaError(ErrorCode.invalid_request, f"{key} would have {held} ranges, at most {BATCHES_MAX} may be")
+        if len(state.snapshot.batches) + len(write.batches) > BATCHES_MAX:
+            check_size(state, value, BATCHES_MAX)
         await self._write(key, value)
 
     async def summary(self, key: ShareKey) -> ShareState | None:

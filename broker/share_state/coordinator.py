@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from ...protocol import SHARE_GROUP_STATE_TOPIC, ErrorCode, KafkaError, uuid_from_text
-from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic
+from ..cluster.view import BrokerRegistration, ClusterImage, ClusterView, NewTopic, share_version
 from ..coordinator.roles import Coordinator
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
@@ -66,6 +66,11 @@ class ShareCoordinator(Coordinator[ActiveShard]):
     async def prune(self, active: ActiveShard) -> None:
         """Delete what one partition no longer needs."""
         await active.prune(lambda: self._view.image.topic_names)
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether the cluster has share groups."""
+        return share_version(self._view) > 0
 
     def check_partition(self, key: ShareKey) -> None:
         """Raise UNKNOWN_TOPIC_OR_PARTITION for a partition that the cluster does not have."""

@@ -166,23 +166,24 @@ async def describe_offsets(
 ) -> groups.DescribeShareGroupOffsetsResponse:
     """Describe on each group, Describe on each topic; topics that were not named are absent without it."""
     allowed, others = split(request.groups, lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id))
-    named = {group.group_id for group in allowed if group.topics is not None}
-    asked, hidden = [], {}
+    asked: list[groups.DescribeShareGroupOffsetsRequestGroup] = []
+    hidden: dict[str, tuple[groups.DescribeShareGroupOffsetsResponseTopic, ...]] = {}
     for group in allowed:
         shown, denied = split(
             group.topics or (), lambda topic: access.may_topic(AclOperation.DESCRIBE, topic.topic_name)
         )
         asked.append(group if group.topics is None else replace(group, topics=shown))
-        hidden[group.group_id] = tuple(_no_offsets(topic) for topic in denied)
+        hidden[group.group_id] = (*hidden.get(group.group_id, ()), *map(_no_offsets, denied))
     response = await handler(access.context, replace(request, groups=tuple(asked)))
     described = []
     for answer in response.groups:
-        topics = answer.topics
-        if answer.group_id not in named:
-            topics = tuple(
-                topic for topic in topics if access.may_topic(AclOperation.DESCRIBE, topic.topic_name, is_logged=False)
-            )
-        described.append(replace(answer, topics=(*topics, *hidden.get(answer.group_id, ()))))
+        # Whatever was asked: a group may be named twice, with topics and without.
+        topics = tuple(
+            topic
+            for topic in answer.topics
+            if access.may_topic(AclOperation.DESCRIBE, topic.topic_name, is_logged=False)
+        )
+        described.append(replace(answer, topics=(*topics, *hidden.pop(answer.group_id, ()))))
     refused = tuple(
         groups.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=(), error_code=GROUP_FAILED)
         for group in others

@@ -39,11 +39,6 @@ from tierfetch.protocol.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from tierfetch.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
-from tierfetch.protocol.messages.share_state import (
-    DeleteShareGroupStateRequest,
-    DeleteShareGroupStateRequestPartitionData,
-    DeleteStateData,
-)
 from tierfetch.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -52,7 +47,6 @@ from tierfetch.protocol.messages.transactions import (
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.requests import offsets_of
-from tierfetch.protocol.topics import uuid_to_text
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.security.client import ClientIdentity
 from tierfetch.tests.messages import fitting, request_of
@@ -159,19 +153,6 @@ class Scene:
         """The first who looks for one has the topic of the groups made."""
         answer = await self.send(FindCoordinatorRequest(coordinator_keys=(COMMITTED,)))
         return answer.coordinators[0].error_code
-
-    async def share_coordinator(self) -> ErrorCode:
-        """The first who looks for one has its topic made."""
-        key = f"state:{uuid_to_text(self.topic_ids[TOPIC])}:0"
-        answer = await self.send(FindCoordinatorRequest(key_type=2, coordinator_keys=(key,)))
-        return answer.coordinators[0].error_code
-
-    async def share_state(self) -> ErrorCode:
-        """Return whether the topic is read."""
-        data = DeleteShareGroupStateRequestPartitionData(partition=0)
-        topic = DeleteStateData(topic_id=self.topic_ids[TOPIC], partitions=(data,))
-        answer = await self.send(DeleteShareGroupStateRequest(group_id="state", topics=(topic,)))
-        return answer.results[0].partitions[0].error_code
 
     async def transactional(self, transactional_id: str, *topics: str) -> InitProducerIdResponse:
         """Return a new producer, with the first partitions of the topics in its transaction if any are named."""
@@ -332,8 +313,6 @@ async def make_scene(client: KafkaClient, broker: Address, controller: Address) 
     answer = await scene.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
     assert answer.responses[0].partitions[0].error_code is ErrorCode.none, answer
     await settled(scene.coordinator)
-    await settled(scene.share_coordinator)
-    await settled(scene.share_state)
     await scene.commit(COMMITTED)
     scene.live = await scene.join_and_sync(LIVE)
     await scene.open_transaction()

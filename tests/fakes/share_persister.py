@@ -29,13 +29,13 @@ class FakeSharePersister:
 
     def __init__(self, begins_at: int = UNINITIALIZED) -> None:
         self.states: dict[ShareKey, KeptState] = {}
-        self.failures: deque[ErrorCode | OSError] = deque()
+        self.failures: deque[ErrorCode | Exception] = deque()
         self.lost_answers = 0
         self.holds = False
         self.held: list[asyncio.Future[None]] = []
         self.writes: list[StateWrite] = []
         self.reads = 0
-        self.read_failure: ErrorCode | None = None
+        self.read_failure: ErrorCode | Exception | None = None
         self.begins_at = begins_at
 
     def _state(self, key: ShareKey) -> KeptState:
@@ -44,6 +44,8 @@ class FakeSharePersister:
     async def read_state(self, key: ShareKey, leader_epoch: int) -> StoredState:
         self.reads += 1
         await self._held_back()
+        if isinstance(self.read_failure, Exception):
+            raise self.read_failure
         if self.read_failure is not None:
             raise KafkaError(self.read_failure, "as the test says")
         state = self._state(key)
@@ -58,7 +60,7 @@ class FakeSharePersister:
         await self._held_back()
         if self.failures:
             failure = self.failures.popleft()
-            raise failure if isinstance(failure, OSError) else KafkaError(failure, "as the test says")
+            raise KafkaError(failure, "as the test says") if isinstance(failure, ErrorCode) else failure
         state = self._state(key)
         if write.leader_epoch < state.leader_epoch:
             raise KafkaError(ErrorCode.fenced_leader_epoch, f"{write.leader_epoch} is before {state.leader_epoch}")

@@ -13,7 +13,8 @@ after it without what was finished already; -1 where this broker does not lead t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -30,6 +31,7 @@ from ....protocol.messages.share_groups import (
     DeleteShareGroupOffsetsResponseTopic,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
@@ -45,7 +47,7 @@ from ....protocol.messages.share_groups import (
     ShareGroupHeartbeatResponseAssignment,
     ShareGroupHeartbeatResponseTopicPartitions,
 )
-from ....protocol.net import RequestContext
+from ....protocol.net import RequestContext, Slices
 from ...groups.coordinator import GroupCoordinator, check_group_id
 from ...groups.core.consumer.records import Assignment
 from ...groups.core.share.assignor import SIMPLE
@@ -56,6 +58,11 @@ from ...groups.share_groups import NO_OFFSET, Progress, ShareGroups
 from ...replicas.hosted_partitions import HostedPartitions
 
 UNKNOWN_LAG: Final = -1
+GROUP_WEIGHT: Final = 100
+"""What the description of a group costs on the loop, in elements of `pace`."""
+GROUPS_FREE: Final = 10
+OFFSETS_S: Final = 10.0
+"""How long share coordinators have to answer for all groups of a request."""
 NO_EPOCH: Final = 0
 
 
@@ -113,7 +120,10 @@ class ShareGroupHandlers:
     # Describe.
 
     async def describe(self, _: RequestContext, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
-        described = [self._describe(group_id) for group_id in request.group_ids]
+        described: list[ShareGroupDescribeResponseDescribedGroup] = []
+        # Each once, however often it is named: its answer is larger than its name.
+        async for some in Slices(dict.fromkeys(request.group_ids), weight=GROUP_WEIGHT, free=GROUPS_FREE):
+            described += map(self._describe, some)
         if request.include_authorized_operations:
             described = [
                 replace(group, authorized_operations=GROUP_OPERATIONS) if group.error_code is ErrorCode.none else group
@@ -161,11 +171,14 @@ class ShareGroupHandlers:
     async def describe_offsets(
         self, _: RequestContext, request: DescribeShareGroupOffsetsRequest
     ) -> DescribeShareGroupOffsetsResponse:
-        groups = [await self._describe_offsets(asked) for asked in request.groups]
+        deadline_s = asyncio.get_running_loop().time() + OFFSETS_S
+        groups: list[DescribeShareGroupOffsetsResponseGroup] = []
+        async for some in Slices(_united(request.groups), weight=GROUP_WEIGHT, free=GROUPS_FREE):
+            groups += [await self._describe_offsets(asked, deadline_s) for asked in some]
         return DescribeShareGroupOffsetsResponse(groups=tuple(groups))
 
     async def _describe_offsets(
-        self, asked: DescribeShareGroupOffsetsRequestGroup
+        self, asked: DescribeShareGroupOffsetsRequestGroup, deadline_s: float
     ) -> DescribeShareGroupOffsetsResponseGroup:
         try:
             group = self._group(asked.group_id)
@@ -195,7 +208,7 @@ class ShareGroupHandlers:
             for number in numbers
             if number in initialized[topic_id].partitions
         ]
-        progress = await self._coordinator.states.progress(asked.group_id, known) if known else {}
+        progress = await self._progress(asked.group_id, known, deadline_s) if known else {}
         described = tuple(
             DescribeShareGroupOffsetsResponseTopic(
                 topic_name=name,
@@ -205,6 +218,16 @@ class ShareGroupHandlers:
             for name, topic_id, numbers in wanted
         )
         return DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=described)
+
+    async def _progress(
+        self, group_id: str, partitions: Sequence[tuple[UUID, int]], deadline_s: float
+    ) -> Mapping[tuple[UUID, int], KafkaError | Progress]:
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                return await self._coordinator.states.progress(group_id, partitions)
+        except TimeoutError:
+            message = f"share coordinators did not answer for all groups within {OFFSETS_S:g} s: ask for fewer"
+            return dict.fromkeys(partitions, KafkaError(ErrorCode.coordinator_not_available, message))
 
     def _offset(
         self,
@@ -273,7 +296,9 @@ class ShareGroupHandlers:
             numbers = {item.partition_index: item.start_offset for item in each.partitions}
             there = frozenset(number for number in numbers if topic is not None and number in topic.partitions)
             if topic is not None and there:
-                topics[topic.topic_id] = TopicStarts(topic.name, there)
+                # A topic may be named twice.
+                noted = topics.get(topic.topic_id)
+                topics[topic.topic_id] = TopicStarts(topic.name, there if noted is None else noted.partitions | there)
                 offsets |= {(topic.topic_id, number): numbers[number] for number in there}
         return topics, offsets
 
@@ -304,6 +329,30 @@ class ShareGroupHandlers:
                 for name in names
             )
         )
+
+
+def _united(asked: Iterable[DescribeShareGroupOffsetsRequestGroup]) -> list[DescribeShareGroupOffsetsRequestGroup]:
+    """Return each group once, with all that is asked of it, each partition once."""
+    named: dict[str, dict[str, dict[int, None]] | None] = {}
+    for group in asked:
+        topics = named.setdefault(group.group_id, {})
+        if group.topics is None or topics is None:
+            named[group.group_id] = None
+            continue
+        for topic in group.topics:
+            topics.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
+    return [
+        DescribeShareGroupOffsetsRequestGroup(
+            group_id=group_id,
+            topics=None
+            if topics is None
+            else tuple(
+                DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=tuple(numbers))
+                for name, numbers in topics.items()
+            ),
+        )
+        for group_id, topics in named.items()
+    ]
 
 
 def _told(assignment: Assignment) -> ShareGroupHeartbeatResponseAssignment:

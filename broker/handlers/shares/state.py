@@ -3,6 +3,7 @@ DeleteShareGroupState, ReadShareGroupStateSummary.
 
 | a partition | answer |
 |---|---|
+| while the cluster runs at `share.version` 0 | UNSUPPORTED_VERSION |
 | without a group, with a topic id of zero or a negative number | INVALID_REQUEST |
 | that the cluster does not have; it may be deleted nevertheless | UNKNOWN_TOPIC_OR_PARTITION |
 | that is kept elsewhere, or just being read | NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS |
@@ -91,6 +92,7 @@ class ShareStateHandlers:
             return InitializeShareGroupStateResponsePartitionResult(partition=each.partition)
 
         results = await _answered(
+            self._coordinator,
             request.group_id,
             request.topics,
             initialize,
@@ -114,6 +116,7 @@ class ShareStateHandlers:
             )
 
         results = await _answered(
+            self._coordinator,
             request.group_id,
             request.topics,
             read,
@@ -137,6 +140,7 @@ class ShareStateHandlers:
             return WriteShareGroupStateResponsePartitionResult(partition=each.partition)
 
         results = await _answered(
+            self._coordinator,
             request.group_id,
             request.topics,
             write,
@@ -153,6 +157,7 @@ class ShareStateHandlers:
             return DeleteShareGroupStateResponsePartitionResult(partition=each.partition)
 
         results = await _answered(
+            self._coordinator,
             request.group_id,
             request.topics,
             delete,
@@ -180,6 +185,7 @@ class ShareStateHandlers:
             )
 
         results = await _answered(
+            self._coordinator,
             request.group_id,
             request.topics,
             summarize,
@@ -201,6 +207,7 @@ class ShareStateHandlers:
 
 
 async def _answered(
+    coordinator: ShareCoordinator,
     group_id: str,
     topics: Iterable[_Topic[PartitionT]],
     answer: Callable[[PartitionT, ShareKey], Awaitable[AnswerT]],
@@ -208,11 +215,15 @@ async def _answered(
     result: Callable[[UUID | None, tuple[AnswerT, ...]], ResultT],
 ) -> tuple[ResultT, ...]:
     """Answer partition by partition, all at once: each waits for its record."""
+    is_enabled = coordinator.is_enabled
     gate = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def one(topic_id: UUID | None, each: PartitionT) -> AnswerT:
         async with gate:
             try:
+                if not is_enabled:
+                    message = "the cluster runs at share.version 0, which has no share groups; raise the feature"
+                    raise KafkaError(ErrorCode.unsupported_version, message)
                 return await answer(each, _key(group_id, topic_id, each.partition))
             except KafkaError as error:
                 return refuse(each, error)

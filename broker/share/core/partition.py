@@ -40,6 +40,10 @@ RUNS_PER_LOCK: Final = 4
 """Nothing new is acquired while there are more runs than this, times the locks that are allowed: finished runs of two
 kinds may take turns after a record that is not finished.
 """
+RUNS_MAX: Final = 5_000
+"""The same whatever the locks: half of the ranges that a share coordinator keeps, for what is locked may still be split
+by its acknowledgements.
+"""
 
 _ARCHIVED: Final = Lot(RecordState.ARCHIVED)
 _Outcome = Callable[[Lot], tuple[RecordState, int]]
@@ -181,7 +185,8 @@ class SharePartition:
     def _room(self) -> int:
         """How many offsets may be acquired for the first time."""
         locks_max = self.settings.locks_max
-        return 0 if len(self._runs) > RUNS_PER_LOCK * locks_max else max(0, locks_max - self.in_flight)
+        runs_max = min(RUNS_PER_LOCK * locks_max, RUNS_MAX)
+        return 0 if len(self._runs) > runs_max else max(0, locks_max - self.in_flight)
 
     # Acquisition.
 

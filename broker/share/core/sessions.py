@@ -9,7 +9,7 @@
 | epoch 0 in ShareAcknowledge | INVALID_SHARE_SESSION_EPOCH |
 | an epoch but 0, and no session | SHARE_SESSION_NOT_FOUND |
 | another epoch than the next | INVALID_SHARE_SESSION_EPOCH |
-| epoch 0, and as many sessions or partitions as allowed | SHARE_SESSION_LIMIT_REACHED |
+| as many sessions or partitions as allowed | SHARE_SESSION_LIMIT_REACHED |
 
 A member that opens a session again leaves the one before; what it has locked stays locked.
 """
@@ -27,6 +27,8 @@ FINAL_EPOCH: Final = -1
 EPOCH_MAX: Final = 2**31 - 1
 PARTITIONS_MAX: Final = 200_000
 """The partitions of all sessions together."""
+SESSION_PARTITIONS_MAX: Final = 10_000
+"""The partitions of one session: each of its fetches looks at all of them."""
 MEMBER_ID_SIZE_MAX: Final = 128
 
 
@@ -114,8 +116,7 @@ class ShareSessions:
             return session
         self._check_epoch(session, epoch)
         added = sum(1 for partition in dict.fromkeys(wanted) if partition not in session.partitions)
-        if self._partitions + added > PARTITIONS_MAX:
-            raise self._too_many()
+        self._check_room(len(session.partitions) + added, self._partitions + added)
         before = len(session.partitions)
         session.partitions.update(dict.fromkeys(wanted))
         for partition in forgotten:
@@ -153,18 +154,24 @@ class ShareSessions:
             )
         self.close(key)
         session = ShareSession(key, connection, wanted)
-        if len(self._sessions) >= self.sessions_max or self._partitions + len(session.partitions) > PARTITIONS_MAX:
+        if len(self._sessions) >= self.sessions_max:
             raise self._too_many()
+        self._check_room(len(session.partitions), self._partitions + len(session.partitions))
         self._sessions[key] = session
         self._partitions += len(session.partitions)
         self._of_connection.setdefault(connection, {})[key] = None
         return session
 
+    def _check_room(self, of_session: int, of_all: int) -> None:
+        if of_session > SESSION_PARTITIONS_MAX or of_all > PARTITIONS_MAX:
+            raise self._too_many()
+
     def _too_many(self) -> KafkaError:
         return KafkaError(
             ErrorCode.share_session_limit_reached,
             f"this broker has {len(self._sessions)} share sessions with {self._partitions} partitions; allowed are "
-            f"{self.sessions_max} (group.share.max.share.sessions) with {PARTITIONS_MAX}",
+            f"{self.sessions_max} (group.share.max.share.sessions) with {PARTITIONS_MAX}, "
+            f"{SESSION_PARTITIONS_MAX} in one",
         )
 
     def _known(self, key: SessionKey) -> ShareSession:

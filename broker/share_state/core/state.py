@@ -2,7 +2,7 @@
 
 | request | judged by | becomes |
 |---|---|---|
-| initialize | state epoch | a snapshot that begins at the start offset, without batches |
+| initialize | state epoch | a snapshot that begins at the start offset, without batches; nothing in the same epoch |
 | read, by a leader under a new leader epoch | leader epoch | an update with that epoch |
 | write | leader epoch, state epoch | an update; every N-th a snapshot |
 
@@ -72,12 +72,16 @@ def _updated(snapshot: Snapshot, value: Update) -> Snapshot:
     )
 
 
-def initialized(state: ShareState | None, state_epoch: int, start_offset: int, now_ms: int) -> Snapshot:
-    """Return the snapshot with which a share-partition begins, or begins again. Raise FENCED_STATE_EPOCH."""
+def initialized(state: ShareState | None, state_epoch: int, start_offset: int, now_ms: int) -> Snapshot | None:
+    """Return the snapshot with which a share-partition begins, or begins again; None if it has begun in this epoch: a
+    request that comes twice must not drop what was acknowledged between. Raise FENCED_STATE_EPOCH.
+    """
     if start_offset < NO_OFFSET:
         raise KafkaError(ErrorCode.invalid_request, f"start offset {start_offset} is below -1, which is not known yet")
     if state is not None and NOT_GIVEN != state_epoch < state.snapshot.state_epoch:
         raise _fenced(ErrorCode.fenced_state_epoch, "state epoch", state_epoch, state.snapshot.state_epoch)
+    if state is not None and NOT_GIVEN != state_epoch == state.snapshot.state_epoch:
+        return None
     return Snapshot(
         snapshot_epoch=0 if state is None else state.snapshot.snapshot_epoch + 1,
         state_epoch=state_epoch,
@@ -120,6 +124,14 @@ def written(state: ShareState, write: Write, updates_max: int, now_ms: int) -> S
         batches=combined(write.batches, write.start_offset),
     )
     return update if state.updates < updates_max else rewritten(applied(state, update), now_ms)
+
+
+def check_size(state: ShareState, value: Snapshot | Update, batches_max: int) -> None:
+    """Raise INVALID_REQUEST for a record that adds ranges above the limit; one that adds none is always let in."""
+    before, after = len(state.snapshot.batches), len(applied(state, value).snapshot.batches)
+    if after > max(before, batches_max):
+        message = f"the share-partition would have {after} ranges instead of {before}, at most {batches_max} may be"
+        raise KafkaError(ErrorCode.invalid_request, message)
 
 
 def rewritten(state: ShareState, now_ms: int) -> Snapshot:

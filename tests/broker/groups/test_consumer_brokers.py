@@ -98,7 +98,7 @@ async def test_what_an_operator_sees(one: Coordinator) -> None:
         ("simple", "classic", "Empty"),
     }
     assert [each.group_id for each in (await one.ask(ListGroupsRequest(types_filter=("Consumer",)))).groups] == ["c"]
-    asked = ConsumerGroupDescribeRequest(group_ids=("c", "simple"), include_authorized_operations=True)
+    asked = ConsumerGroupDescribeRequest(group_ids=("c", "simple", "c"), include_authorized_operations=True)
     group, other = (await one.ask(asked)).groups
     assert (group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name) == (
         "Stable",

@@ -11,9 +11,12 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.cluster.view import NewTopic
 from tierfetch.broker.groups import decided_groups, share_groups
 from tierfetch.broker.groups.active_shard import ActiveShard
+from tierfetch.broker.groups.core.share.heartbeat import ShareDecision
 from tierfetch.broker.groups.core.share.records import TopicStarts
+from tierfetch.broker.handlers.shares import groups as groups_of_shares
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Request, ResponseT
 from tierfetch.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
@@ -176,6 +179,10 @@ async def test_what_an_operator_sees(group: Group) -> None:
     assert (member.member_id, member.member_epoch, member.subscribed_topic_names) == ("m", 2, ("t",))
     assert member.assignment.topic_partitions[0].topic_name == "t"
     assert absent.error_code is ErrorCode.group_id_not_found
+    again = (
+        await group.send(ShareGroupDescribeRequest(group_ids=("g",) * 1000, include_authorized_operations=False))
+    ).groups
+    assert [each.group_id for each in again] == ["g"], "named often, told once"
 
 
 async def test_a_group_is_of_one_kind(group: Group) -> None:
@@ -236,6 +243,31 @@ async def test_offsets_are_set_and_deleted_while_nobody_reads(group: Group) -> N
     assert not state.shard.held
 
 
+async def test_offsets_are_told_once_and_in_time(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    await group.beat()
+    topics = [DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=(number, 0)) for number in (0, 1)]
+    wanted = [DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=(topic,)) for topic in topics]
+    (answer,) = (await group.send(DescribeShareGroupOffsetsRequest(groups=tuple(wanted)))).groups
+    assert [[each.partition_index for each in topic.partitions] for topic in answer.topics] == [[0, 1]]
+    monkeypatch.setattr(groups_of_shares, "OFFSETS_S", 0.0)
+    assert await group.offsets() == {"t": (ErrorCode.coordinator_not_available, -1)}
+
+
+async def test_partitions_of_a_topic_that_is_named_twice_all_begin(group: Group) -> None:
+    await group.nodes[1].view.create_topic(NewTopic("u", 2, 1))
+    await group.beat(topics=("t",))
+    await group.beat("m", -1)
+    asked = tuple(
+        AlterShareGroupOffsetsRequestTopic(
+            topic_name="u",
+            partitions=(AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=number),),
+        )
+        for number in range(2)
+    )
+    assert (await group.send(AlterShareGroupOffsetsRequest(group_id="g", topics=asked))).error_code is NONE
+    assert group.initialized["u"] == frozenset({0, 1})
+
+
 async def test_a_group_is_deleted_with_its_state(nodes: Nodes, group: Group) -> None:
     await group.beat()
     (state,) = nodes[1].shares.shards
@@ -250,6 +282,24 @@ async def test_a_group_is_deleted_with_its_state(nodes: Nodes, group: Group) -> 
     await until(lambda: any(active.is_loaded for active in nodes[1].groups.shards))
     assert group.active.shard.shares == {}
     assert (await group.beat()).assignment is not None, "it begins again"
+
+
+async def test_a_deletion_that_cannot_be_queued_never_was(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    await group.beat()
+    await group.beat("m", -1)
+    queue = group.active.shares._queue
+
+    def full(decision: ShareDecision, was: object = None) -> None:
+        if decision.group.is_nothing:
+            raise KafkaError(ErrorCode.coordinator_not_available, "the queue is full")
+        queue(decision, was)
+
+    monkeypatch.setattr(group.active.shares, "_queue", full)
+    assert await group.delete() is ErrorCode.coordinator_not_available
+    assert group.active.shard.shares["g"].epoch > 0
+    monkeypatch.undo()
+    assert await group.delete() is NONE
+    assert group.active.shard.shares == {}
 
 
 async def test_a_topic_that_is_deleted_leaves_the_group(nodes: Nodes, group: Group) -> None:

@@ -104,3 +104,11 @@ def test_a_connection_knows_its_sessions_which_may_move() -> None:
     assert (sessions.of_connection(HERE), sessions.of_connection(THERE)) == ([OTHER], [KEY])
     sessions.close(KEY)
     assert sessions.of_connection(THERE) == []
+
+
+def test_the_partitions_of_one_session_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SESSION_PARTITIONS_MAX", 2)
+    sessions = opened(A, B)
+    assert refused(sessions, KEY, 1, SessionChanges([C])) is ErrorCode.share_session_limit_reached
+    assert refused(sessions, OTHER, 0, SessionChanges([A, B, C])) is ErrorCode.share_session_limit_reached
+    assert sessions.partitions == 2

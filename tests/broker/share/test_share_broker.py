@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,7 @@ import pytest
 from tierfetch.log.core import AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.groups import FindCoordinatorRequest
 from tierfetch.protocol.messages.share_records import (
     AcknowledgePartition,
     AcknowledgeTopic,
@@ -24,9 +26,15 @@ from tierfetch.protocol.messages.share_records import (
     ShareAcknowledgeRequestAcknowledgementBatch,
     ShareFetchResponsePartitionData,
 )
+from tierfetch.protocol.messages.share_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateRequestPartitionData,
+    DeleteStateData,
+)
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.protocol.net.service import closing
 from tierfetch.protocol.records import iter_batches, iter_records
+from tierfetch.protocol.topics import uuid_to_text
 from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.share.consuming import ACCEPT, GROUP, share_fetch
@@ -170,10 +178,21 @@ async def test_what_was_acknowledged_is_not_delivered_after_a_restart(nodes: Nod
 
 async def test_share_groups_are_off_by_default(tmp_path: Path) -> None:
     nodes = Nodes(tmp_path)
+    nodes.cluster.image = replace(nodes.cluster.image, features={})
     await nodes.start(1)
     try:
         async with closing(KafkaClient(client_id="a", random=random.Random(1))) as client:
             response = await client.send(nodes[1].address, share_fetch("a", 0, ()))
             assert response.error_code is ErrorCode.unsupported_version
+            await nodes.topic("t", 1)
+            key = f"g:{uuid_to_text(nodes.cluster.image.topics['t'].topic_id)}:0"
+            asked = FindCoordinatorRequest(key_type=2, coordinator_keys=(key,))
+            found = await client.send(nodes[1].address, asked)
+            assert found.coordinators[0].error_code is ErrorCode.invalid_request
+            nothing = DeleteShareGroupStateRequestPartitionData(partition=0)
+            topic = DeleteStateData(topic_id=UUID(int=1), partitions=(nothing,))
+            answer = await client.send(nodes[1].address, DeleteShareGroupStateRequest(group_id="g", topics=(topic,)))
+            assert answer.results[0].partitions[0].error_code is ErrorCode.unsupported_version
+            assert list(nodes.cluster.image.topics) == ["t"], "nothing is made for what is off"
     finally:
         await nodes.close()

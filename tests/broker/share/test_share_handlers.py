@@ -102,7 +102,7 @@ async def test_an_acknowledgement_is_answered_once_it_is_written(host: Host, sce
         (ConnectionResetError("gone"), ErrorCode.coordinator_not_available),
         (ErrorCode.group_id_not_found, ErrorCode.group_id_not_found),
         (ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_or_partition),
-        (ErrorCode.invalid_request, ErrorCode.unknown_server_error),
+        (ErrorCode.unknown_server_error, ErrorCode.unknown_server_error),
     ],
 )
 async def test_what_could_not_be_written_is_as_it_was(
@@ -116,16 +116,38 @@ async def test_what_could_not_be_written_is_as_it_was(
     assert await member.acknowledge((0, 1, [ACCEPT])) == 0
 
 
-@pytest.mark.parametrize("failure", [ErrorCode.fenced_leader_epoch, ErrorCode.fenced_state_epoch])
-async def test_what_another_one_has_written_is_loaded_again(host: Host, scene: Scene, failure: ErrorCode) -> None:
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ErrorCode.fenced_leader_epoch, ErrorCode.not_leader_or_follower),
+        (ErrorCode.fenced_state_epoch, ErrorCode.not_leader_or_follower),
+        (ErrorCode.invalid_request, ErrorCode.unknown_server_error),
+    ],
+)
+async def test_what_another_one_has_written_or_deleted_is_loaded_again(
+    host: Host, scene: Scene, failure: ErrorCode, told: ErrorCode
+) -> None:
     partition = await topic(host, 2)
     member = Member(scene, "a", id_of(partition))
     await member.fetch(max_wait_ms=FOREVER_MS)
     scene.persister.failures.append(failure)
-    assert await member.acknowledge((0, 1, [ACCEPT])) == ErrorCode.not_leader_or_follower
+    assert await member.acknowledge((0, 1, [ACCEPT])) == told
     assert await member.acknowledge((0, 1, [ACCEPT])) == ErrorCode.invalid_record_state
     assert (await member.fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 1, 1),)
     assert scene.persister.reads == 2
+
+
+async def test_after_a_defect_nothing_stays_locked(host: Host, scene: Scene) -> None:
+    partition = await topic(host, 2)
+    member = Member(scene, "a", id_of(partition))
+    scene.persister.read_failure = ValueError("a defect")
+    assert (await member.fetch(max_wait_ms=FOREVER_MS)).error == ErrorCode.unknown_server_error
+    scene.persister.read_failure = None
+    assert (await member.fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 1, 1),)
+    scene.persister.failures.append(ValueError("a defect"))
+    assert await member.acknowledge((0, 1, [ACCEPT])) == ErrorCode.unknown_server_error
+    assert (await member.fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 1, 1),)
+    assert await member.acknowledge((0, 1, [ACCEPT])) == 0
 
 
 async def test_decisions_that_come_meanwhile_share_a_write(host: Host, scene: Scene) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tierfetch.broker.share.core.acknowledgements import Acknowledged, AcknowledgeType
 from tierfetch.broker.share.core.partition import (
+    RUNS_MAX,
     AcquiredRecords,
     AcquireLimits,
     FetchedBatch,
@@ -17,6 +18,7 @@ from tierfetch.broker.share.core.partition import (
     Write,
 )
 from tierfetch.broker.share.core.runs import RecordState
+from tierfetch.broker.share_state.active_shard import BATCHES_MAX
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = RecordState
@@ -315,3 +317,11 @@ def test_finished_runs_of_two_kinds_behind_a_stuck_record_are_bounded() -> None:
         partition.settle(acknowledge(partition, offset, offset, kind), is_written=True)
         offset += 1
     assert offset == 9
+
+
+def test_no_more_is_acquired_than_a_share_coordinator_can_keep() -> None:
+    stored = [StoredBatch(2 * n + 1, 2 * n + 1, ACKNOWLEDGED, 1) for n in range(RUNS_MAX // 2 + 1)]
+    partition = SharePartition.load(0, stored, ShareSettings(locks_max=10_000))
+    end = partition.end_offset
+    assert acquire(partition, batches(1, start=end)) == ()
+    assert 2 * RUNS_MAX <= BATCHES_MAX

@@ -88,9 +88,9 @@ class Shares:
     async def send(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
         return await self.client.send(self.nodes[1].address, request, max_version=version, timeout_s=10)
 
-    async def find(self, key: str | None = None, *, key_type: int = 2) -> ErrorCode:
+    async def find(self, key: str | None = None, *, key_type: int = 2, version: int | None = None) -> ErrorCode:
         text = f"g:{uuid_to_text(self.topic_id)}:0" if key is None else key
-        answer = await self.send(FindCoordinatorRequest(key_type=key_type, coordinator_keys=(text,)))
+        answer = await self.send(FindCoordinatorRequest(key_type=key_type, coordinator_keys=(text,)), version)
         return answer.coordinators[0].error_code
 
     async def ready(self) -> None:
@@ -154,6 +154,7 @@ async def test_what_is_written_is_read_by_the_next_leader_and_the_one_before_is_
     assert (await shares.read(3)).start_offset == 5
     for offset in range(5, 12):
         assert await shares.write(offset, offset, done=offset - 4) is NONE
+    assert await shares.initialize() is NONE, "asked twice: nothing of what was written is dropped"
     found = await shares.read(4)
     assert (found.error_code, found.state_epoch, found.start_offset) == (NONE, 1, 5)
     assert [(each.first_offset, each.last_offset, each.delivery_state) for each in found.state_batches] == [(5, 11, 2)]
@@ -169,6 +170,8 @@ async def test_what_makes_no_sense_is_refused_and_nothing_is_kept(shares: Shares
     assert await shares.find("g:nonsense:0") is ErrorCode.invalid_request
     assert await shares.find("no-partition") is ErrorCode.invalid_request
     assert await shares.find(key_type=3) is ErrorCode.invalid_request
+    assert await shares.find(version=5) is ErrorCode.invalid_request, "no version below 6 knows share-partitions"
+    assert STATE not in shares.nodes.cluster.image.topics
     await shares.ready()
     assert await shares.initialize(partition=9) is ErrorCode.unknown_topic_or_partition
     assert await shares.initialize(partition=-1) is ErrorCode.invalid_request

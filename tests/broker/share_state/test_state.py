@@ -12,16 +12,31 @@ from hypothesis import strategies as st
 from tierfetch.broker.share_state.core.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, Batch
 from tierfetch.broker.share_state.core.records import ShareKey, ShareRecord, Snapshot, Update, decode_record
 from tierfetch.broker.share_state.core.shard import HELD_RECORDS_MIN, Shard
-from tierfetch.broker.share_state.core.state import ShareState, Write, applied, initialized, read_by, rewritten, written
+from tierfetch.broker.share_state.core.state import (
+    ShareState,
+    Write,
+    applied,
+    check_size,
+    initialized,
+    read_by,
+    rewritten,
+    written,
+)
 from tierfetch.protocol import ErrorCode, KafkaError
 
 NOW_MS = 1_000
 A, B = ShareKey("g", UUID(int=1), 0), ShareKey("g", UUID(int=2), 0)
 
 
+def new(state_epoch: int = 1, start_offset: int = 0) -> Snapshot:
+    value = initialized(None, state_epoch, start_offset, NOW_MS)
+    assert value is not None
+    return value
+
+
 def begun(state_epoch: int = 2, start_offset: int = 100, leader_epoch: int = 5) -> ShareState:
     """Return a share-partition that a leader has taken over."""
-    state = applied(None, initialized(None, state_epoch, start_offset, NOW_MS))
+    state = applied(None, new(state_epoch, start_offset))
     update = read_by(state, leader_epoch)
     assert update is not None
     return applied(state, update)
@@ -103,10 +118,31 @@ def test_a_reader_under_a_new_epoch_fences_the_leader_before_it() -> None:
 def test_to_begin_again_drops_batches_and_keeps_the_fence() -> None:
     state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
     again = initialized(state, 3, 7, NOW_MS + 1)
+    assert again is not None
     assert (again.snapshot_epoch, again.leader_epoch, again.batches, again.delivery_complete_count) == (1, 5, (), -1)
     with pytest.raises(KafkaError) as error:
         initialized(applied(state, again), 2, 7, NOW_MS)
     assert error.value.code is ErrorCode.fenced_state_epoch
+
+
+def test_to_begin_twice_in_one_epoch_drops_nothing() -> None:
+    state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
+    assert initialized(state, 2, 100, NOW_MS + 1) is None
+    assert initialized(state, -1, 100, NOW_MS + 1) is not None, "an epoch that is not given is not judged"
+
+
+def test_a_share_partition_that_is_full_takes_what_does_not_add_ranges() -> None:
+    state = applied(begun(), written(begun(), write(*(Batch(n, n, ARCHIVED, 1) for n in (100, 102, 104))), 500, NOW_MS))
+
+    def check(*some: Batch, start_offset: int = -1) -> None:
+        check_size(state, written(state, write(*some, start_offset=start_offset), 500, NOW_MS), 2)
+
+    check(Batch(101, 101, ARCHIVED, 1))
+    check(Batch(104, 104, ACKNOWLEDGED, 2))
+    check(Batch(106, 106, ARCHIVED, 1), start_offset=103)
+    with pytest.raises(KafkaError, match="4 ranges instead of 3, at most 2") as error:
+        check(Batch(106, 106, ARCHIVED, 1))
+    assert error.value.code is ErrorCode.invalid_request
 
 
 # The shard.
@@ -155,7 +191,9 @@ class Log:
             self.lose(key)
         elif kind == "init":
             epoch = number if state is None else state.snapshot.state_epoch + number
-            self.decide(key, initialized(state, epoch, number, NOW_MS))
+            value = initialized(state, epoch, number, NOW_MS)
+            if value is not None:
+                self.decide(key, value)
         elif state is not None and kind == "delete":
             self.decide(key, None)
         elif state is not None and kind == "rewrite":
@@ -196,9 +234,9 @@ def test_reading_the_log_gives_what_is_committed_from_the_needed_offset_on(
 
 def test_an_update_needs_the_snapshot_before_it() -> None:
     log = Log()
-    log.decide(A, initialized(None, 1, 0, NOW_MS))
+    log.decide(A, new())
     log.step("write", A, 3, ACKNOWLEDGED)
-    log.decide(B, initialized(None, 1, 0, NOW_MS))
+    log.decide(B, new())
     while log.waiting:
         log.commit()
     assert log.shard.needed_offset(3) == 0
@@ -209,7 +247,7 @@ def test_an_update_needs_the_snapshot_before_it() -> None:
 
 def test_what_is_lost_takes_all_that_was_decided_on_it() -> None:
     log = Log()
-    log.decide(A, initialized(None, 1, 0, NOW_MS))
+    log.decide(A, new())
     log.commit()
     before = log.shard.latest(A)
     assert before is not None
@@ -223,7 +261,7 @@ def test_what_is_lost_takes_all_that_was_decided_on_it() -> None:
 
 def test_one_that_is_written_no_more_is_snapshotted_again_once_it_holds_others_records() -> None:
     shard = Shard()
-    first = initialized(None, 1, 0, NOW_MS)
+    first = new()
     shard.replay(ShareRecord(A, first), 0)
     for offset in range(1, HELD_RECORDS_MIN):
         shard.replay(ShareRecord(B, replace(first, write_timestamp_ms=NOW_MS + 500)), offset)
@@ -239,7 +277,7 @@ def test_one_that_is_written_no_more_is_snapshotted_again_once_it_holds_others_r
 def test_topics_that_are_absent_twice_are_deleted() -> None:
     shard = Shard()
     for offset, key in enumerate((A, B)):
-        shard.replay(ShareRecord(key, initialized(None, 1, 0, NOW_MS)), offset)
+        shard.replay(ShareRecord(key, new()), offset)
     assert shard.of_topics([B.topic_id]) == [B]
     assert shard.look_for([A.topic_id]) == [], "perhaps it is new, and not known here yet"
     assert shard.look_for([A.topic_id, B.topic_id]) == []
