@@ -59,6 +59,7 @@ def wrong_incarnation_deleted() -> Iterator[None]:
     scenario="cluster",
     faults=(FaultKind.REPLACE_TOPIC, FaultKind.PROCESS_CRASH),
     administrator_pace_ms=(400,),
+    shown_by="tests/log/test_manager.py",
 )
 def log_of_another_incarnation() -> Iterator[None]:
     async def topic_id_here(self: LogManager, *_: object) -> None:
