@@ -9,7 +9,7 @@ from ...broker.cluster import ClusterImage
 from ...controller import ControllerService, snapshot_records
 from ...log import PartitionLog
 from ...plugins import partition_directory, segment_keys
-from ...protocol import TopicIdPartition
+from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...quorum import RaftState
 from ...remote.core import (
     RemoteLogLedger,
@@ -18,6 +18,7 @@ from ...remote.core import (
     covering,
     is_within_lineage,
 )
+from ..judges.broker_losses import is_compacted
 from ..judges.core.truth import ClusterTruth
 from ..judges.final_state import Brokers, not_converged
 from ..machine.clock import EPOCH_MS
@@ -150,12 +151,8 @@ def _ledgers(
         for number, now in topic.partitions.items():
             name, leader = topic.id_partition(number), brokers.get(now.leader)
             hosted = None if leader is None else leader.hosted.partitions.get(name.topic_partition)
-            if (
-                hosted is None
-                or leader is None
-                or leader.tier is None
-                or not hosted.log.state.config.remote_storage_enable
-            ):
+            is_tiered = topic.name != REMOTE_LOG_METADATA_TOPIC and not is_compacted(truth.image, name)
+            if not is_tiered or leader is None or hosted is None or leader.tier is None:
                 continue
             yield name, leader, hosted.log, leader.tier.manager.ledger(name) or RemoteLogLedger(name)
 
