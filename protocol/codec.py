@@ -144,7 +144,7 @@ def release_response(body: Message | None) -> None:
     """Let go of the slices that a response holds, sent or not."""
     if isinstance(body, fetch_messages.FetchResponse):
         fetch_messages.release_records(body)
-    elif body is not None and body.holds_slices:
+    elif isinstance(body, Message) and body.holds_slices:
         _release_shared(body)
 
 

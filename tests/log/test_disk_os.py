@@ -73,7 +73,8 @@ async def test_syncs_that_wait_together_are_one_fsync(
         for number in range(10):
             group.create_task(file.write(number, b"x"))
             group.create_task(file.sync())
-        await asyncio.sleep(0)
+        for _ in range(20):  # until all of them wait
+            await asyncio.sleep(0)
         gate.open()
     await first
     assert gate.calls == 2

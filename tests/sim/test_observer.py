@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -36,6 +37,7 @@ class Log:
         self.is_busy = False
         self.state = SimpleNamespace(
             failure=None,
+            directory=Path("/log/t-0"),
             high_watermark=0,
             log_end_offset=end,
             log_start_offset=0,
