@@ -198,7 +198,7 @@ class ShareGroups(DecidedGroups[ShareGroup]):
         group_id = group.group_id
         if group_id in self._work or self._retry_at_ms.get(group_id, 0) > world.now_ms:
             return
-        missing = group.uninitialized(world.topics)
+        missing = group.uninitialized(world.topics, world.topics_version)
         if missing:
             # Before the task runs: the answer to this heartbeat waits for it.
             self._work[group_id] = asyncio.get_running_loop().create_future()

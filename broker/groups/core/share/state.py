@@ -26,6 +26,8 @@ LEAVING: Final = -1
 OVERHEAD_BYTES: Final = 1024
 """A member besides its texts and assignments, or the group itself."""
 PARTITION_BYTES: Final = 64
+NAME_BYTES: Final = 70
+"""A name that a member subscribes to, besides its characters."""
 
 
 class ShareGroupState(Enum):
@@ -51,6 +53,8 @@ class ShareGroup:
         """When each member is lost, unless it sends a heartbeat before."""
         self.seen_topics: int | None = None
         """The version of the topics that `metadata_hash` was compared with; None if that is not known."""
+        self._begun_topics: int | None = None
+        """The version of the topics of which all share-partitions are initialized; None if that is not known."""
         self.bytes_held = OVERHEAD_BYTES
 
     # Records.
@@ -95,6 +99,8 @@ class ShareGroup:
 
     def _set_member(self, member_id: str, member: ShareMember | None) -> None:
         old = self.members.pop(member_id, None)
+        if member is not None and (old is None or old.topics != member.topics):
+            self._begun_topics = None
         if old is not None:
             self.bytes_held -= _bytes_of(member_id, old)
         if member is None:
@@ -109,7 +115,7 @@ class ShareGroup:
                 for topic in topics.values():
                     self.bytes_held += sign * (OVERHEAD_BYTES // 8 + PARTITION_BYTES * len(topic.partitions))
         self.starts = starts
-        self.seen_topics = None
+        self.seen_topics = self._begun_topics = None
 
     def _count(self, assignment: Assignment | None, sign: int) -> None:
         for numbers in (assignment or NOTHING).values():
@@ -206,8 +212,12 @@ class ShareGroup:
                     found[name] = topic, numbers
         return found
 
-    def uninitialized(self, topics: Topics) -> Mapping[UUID, TopicStarts]:
-        """Return the share-partitions of its topics that are not initialized."""
+    def uninitialized(self, topics: Topics, version: int) -> Mapping[UUID, TopicStarts]:
+        """Return the share-partitions of its topics that are not initialized. Nothing is looked at again, heartbeat for
+        heartbeat, while topics, subscriptions and what is initialized are those of a look that has found none.
+        """
+        if self._begun_topics == version:
+            return {}
         missing = {}
         for name in sorted(self.subscribed_topics()):
             topic = topics.get(name)
@@ -216,9 +226,12 @@ class ShareGroup:
                 numbers = frozenset(range(topic.partitions)) - (frozenset() if started is None else started.partitions)
                 if numbers:
                     missing[topic.topic_id] = TopicStarts(name, numbers)
+        if not missing:
+            self._begun_topics = version
         return missing
 
 
 def _bytes_of(member_id: str, member: ShareMember) -> int:
     texts = (member_id, member.rack_id, member.client_id, member.client_host)
-    return OVERHEAD_BYTES + sum(len(text or "") for text in (*texts, *member.topics))
+    names = sum(len(name) for name in member.topics) + NAME_BYTES * len(member.topics)
+    return OVERHEAD_BYTES + sum(len(text or "") for text in texts) + names
