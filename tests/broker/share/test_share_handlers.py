@@ -13,6 +13,7 @@ from tierfetch.broker.cluster.view import PartitionRegistration
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.broker.share.core.partition import ShareSettings
 from tierfetch.broker.share.core.runs import RecordState
+from tierfetch.broker.share.fetching import PARTITIONS_AT_ONCE
 from tierfetch.broker.share.persister import ShareKey
 from tierfetch.broker.share.settings import GroupShareSettings, OffsetReset
 from tierfetch.log.core import AppendOrigin, LogConfig
@@ -409,6 +410,41 @@ async def test_errors_of_partitions_that_cannot_be_read(host: Host, scene: Scene
         ErrorCode.unknown_topic_id,
         ErrorCode.not_leader_or_follower,
     ]
+
+
+async def test_an_error_that_was_told_is_told_again_when_it_changes_or_after_a_while(host: Host, scene: Scene) -> None:
+    """A member with a partition that is led elsewhere was answered at once, for ever: it fetched in a busy loop."""
+    elsewhere, here = await host.topic("t", 2, 1), await topic(host, 1, name="u")
+    member, loop = Member(scene, "a", id_of(elsewhere), id_of(here)), asyncio.get_running_loop()
+    answers = await fetched(await member.ask(max_wait_ms=FOREVER_MS))
+    assert answers[id_of(elsewhere), 0].error == ErrorCode.not_leader_or_follower
+    answers = await fetched(await member.ask(max_wait_ms=FOREVER_MS))
+    assert answers == {(id_of(here), 0): Fetched(acquired=((0, 0, 1),), base_offsets=(0,))}
+    waiting = asyncio.create_task(member.ask(max_wait_ms=FOREVER_MS))
+    await turns()
+    assert not waiting.done()
+    began_s = loop.time()
+    assert (await fetched(await waiting))[id_of(elsewhere), 0].error == ErrorCode.not_leader_or_follower
+    assert 0 < loop.time() - began_s < 5
+    member.context = replace(member.context, rights=Rights())
+    answers = await fetched(await member.ask(max_wait_ms=FOREVER_MS))
+    assert {each.error for each in answers.values()} == {ErrorCode.topic_authorization_failed}
+
+
+async def test_a_fetch_leaves_the_loop_to_others_between_its_partitions(host: Host, scene: Scene) -> None:
+    unknown = [UUID(int=1000 + number) for number in range(3 * PARTITIONS_AT_ONCE)]
+    member, loop, gaps = Member(scene, "a", *unknown), asyncio.get_running_loop(), 0
+
+    def count() -> None:
+        nonlocal gaps
+        gaps += 1
+        timer[0] = loop.call_soon(count)
+
+    timer = [loop.call_soon(count)]
+    answers = await fetched(await member.ask(max_wait_ms=FOREVER_MS))
+    timer[0].cancel()
+    assert len(answers) == len(unknown)
+    assert gaps >= 2, "600 partitions, looked at and answered, take more than an iteration's share"
 
 
 class Rights:
