@@ -11,8 +11,9 @@
 | else | read from its next offset on |
 
 Each has an equal share of the request's bytes (KIP-932). The log is read by `FetchReads`, as for any consumer: from the
-tier too. What was read and is not acquired is not sent. Where the log start has overtaken the offset, or the log has
-become shorter, nothing is answered: the next look reads elsewhere, or when the log has grown.
+tier too; while that is waited for, other fetches may read where this one found nothing. What was read and is not
+acquired is not sent. Where the log start has overtaken the offset, or the log has become shorter, nothing is answered:
+the next look reads elsewhere, or when the log has grown.
 
 A throttled member is sent nothing, and what it was to be sent is not acquired.
 """
@@ -119,6 +120,8 @@ class _Candidate:
     shared: SharedPartition
     live: LiveSharePartition
     offset: int
+    reading: ExitStack
+    """Others do not read it until this is closed."""
     records: Part = b""
     batches: Sequence[ReadBatch] = ()
 
@@ -197,7 +200,7 @@ class _ShareLook:
                     self._fail(shared, error, found)
                     continue
                 if candidate is not None:
-                    reading.enter_context(candidate.live.reading())
+                    reading.enter_context(candidate.reading)
                     candidates.append(candidate)
             if candidates:
                 await self._read(candidates, found, is_last=is_last or bool(found.partitions))
@@ -246,7 +249,9 @@ class _ShareLook:
         offset = live.fetch_offset()
         if not live.can_acquire():
             return None
-        return _Candidate(shared, live, offset)
+        reading = ExitStack()
+        reading.enter_context(live.reading())
+        return _Candidate(shared, live, offset, reading)
 
     def _sleep_on(self, news: Sleepers) -> None:
         news.add(self.wakeup)
@@ -266,8 +271,14 @@ class _ShareLook:
             for each in candidates
         ]
         reads = FetchReads(self._hosted, self._remote, request, None, None, None, self._context.connection_id)
+
+        def leave_others(awaited: set[AskedPartition]) -> None:
+            for each, key in zip(candidates, asked, strict=True):
+                if key not in awaited and not reads.answers[key].records:
+                    each.reading.close()
+
         try:
-            await reads.look(asked)
+            await reads.look(asked, leave_others)
             if reads.has_enough() or is_last:
                 for each, key in zip(candidates, asked, strict=True):
                     await self._find_batches(each, reads.answers[key], found)

@@ -21,6 +21,7 @@ from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.share_records import ForgottenTopic
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.rlm.reader import RemoteRead, RemoteRecords
 from tierfetch.tests.broker.hosting import NOW_MS, Host, append, batch
 from tierfetch.tests.broker.share.consuming import (
     ACCEPT,
@@ -230,6 +231,41 @@ async def test_a_fetch_waits_for_the_one_that_is_reading(host: Host, scene: Scen
     assert reads == 1, "what another one is reading is read too"
     goes_on.set()
     assert ((await reading).acquired, (await waiting).acquired) == (((0, 0, 1),), ((1, 1, 1),))
+
+
+class SlowTier:
+    """Answers nothing until the test says so."""
+
+    def __init__(self) -> None:
+        self.answered: list[asyncio.Future[RemoteRecords | None]] = []
+
+    async def read(self, _: RemoteRead) -> RemoteRecords | None:
+        self.answered.append(asyncio.get_running_loop().create_future())
+        return await self.answered[-1]
+
+
+async def test_a_fetch_that_waits_for_the_tier_keeps_nothing_from_others_but_what_it_waits_for(host: Host) -> None:
+    tier = SlowTier()
+    scene = Scene(host, remote=tier)
+    old = await host.topic("old", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
+    await append(old, *(batch(b"a" * 30) for _ in range(4)))
+    await old.log.delete_local_segments(3)
+    empty = await topic(host, name="empty")
+    first = Member(scene, "a", id_of(old), id_of(empty))
+    reading = asyncio.create_task(first.ask(max_wait_ms=FOREVER_MS))
+    await until(lambda: len(tier.answered) == 1)
+    second = Member(scene, "b", id_of(empty), connection=2)
+    waiting = asyncio.create_task(second.fetch(max_wait_ms=FOREVER_MS))
+    await turns()
+    await append(empty, batch(b"v"))
+    assert (await waiting).acquired == ((0, 0, 1),)
+    live = scene.groups.partitions.find(key_of(old))
+    assert live is not None
+    assert live.is_being_read
+    tier.answered[0].set_result(RemoteRecords(batch(b"a" * 30), 1))
+    assert {topic_id: each.acquired for (topic_id, _), each in (await fetched(await reading)).items()} == {
+        id_of(old): ((0, 0, 1),)
+    }
 
 
 async def test_a_lock_ends_and_wakes_who_waits(host: Host, scene: Scene) -> None:
