@@ -329,5 +329,6 @@ class _ShareLook:
             return
         for each, item in acquired:
             each.live.note_given(item.acquired)
+            self._shares.note_held(self._session.key, each.live)
             found.partitions[each.shared] = item
         self._hosted.traffic.consumed_bytes += size

@@ -11,9 +11,12 @@ import pytest
 
 from tierfetch.broker.cluster.view import PartitionRegistration
 from tierfetch.broker.replicas.partition import Partition
+from tierfetch.broker.share import partitions as partitions_module
 from tierfetch.broker.share.core.partition import ShareSettings
 from tierfetch.broker.share.core.runs import RecordState
+from tierfetch.broker.share.core.sessions import ConnectionKey, SessionChanges, SessionKey, SharedPartition
 from tierfetch.broker.share.fetching import PARTITIONS_AT_ONCE
+from tierfetch.broker.share.live import LiveSharePartition
 from tierfetch.broker.share.persister import ShareKey
 from tierfetch.broker.share.settings import GroupShareSettings, OffsetReset
 from tierfetch.log.core import AppendOrigin, LogConfig
@@ -301,6 +304,70 @@ async def test_the_end_of_a_session_releases_its_locks(host: Host, scene: Scene,
         scene.groups.connection_watcher("PLAINTEXT")(1)
     assert (await waiting).acquired == ((0, 0, count),)
     assert await first.acknowledge((0, 0, [ACCEPT])) == ErrorCode.share_session_not_found
+
+
+def releases(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
+    """Return the topics of the share-partitions that are asked to release something, as they come."""
+    asked: list[UUID] = []
+    release = LiveSharePartition.release
+
+    def noted(live: LiveSharePartition, member: str, *, was_given: bool) -> None:
+        asked.append(live.key.topic_id)
+        release(live, member, was_given=was_given)
+
+    monkeypatch.setattr(LiveSharePartition, "release", noted)
+    return asked
+
+
+async def test_the_end_of_a_session_looks_only_where_it_has_acquired_something(
+    host: Host, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = releases(monkeypatch)
+    first, second, gone = [await topic(host, 1, name=name) for name in "tuv"]
+    shares = scene.groups.partitions
+    a, b = Member(scene, "a", id_of(first), id_of(gone)), Member(scene, "b", id_of(second), connection=2)
+    await a.ask(max_wait_ms=FOREVER_MS, min_bytes=2 * len(batch(b"v")))
+    await b.fetch(max_wait_ms=FOREVER_MS)
+    shares.resigned(gone.partition.topic_partition)
+    shares.connection_ended(ConnectionKey("PLAINTEXT", 1))
+    shares.connection_ended(ConnectionKey("PLAINTEXT", 1))
+    assert asked == [id_of(first)]
+    await b.ask_to_acknowledge(epoch=-1)
+    assert asked == [id_of(first), id_of(second)]
+
+
+async def test_a_session_with_many_share_partitions_ends_within_the_loops_share(
+    host: Host, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions_module, "ENDED_AT_ONCE", 1)
+    asked = releases(monkeypatch)
+    ids = [id_of(await topic(host, 1, name=name)) for name in "tuv"]
+    member, size = Member(scene, "a", *ids), len(ids) * len(batch(b"v"))
+    await member.ask(max_wait_ms=FOREVER_MS, min_bytes=size)
+    scene.groups.connection_watcher("PLAINTEXT")(1)
+    assert len(asked) == 1
+    again = Member(scene, "a", asked[0])
+    assert (await again.fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 0, 2),)
+    await until(lambda: sorted(asked) == sorted(ids))
+    assert (await Member(scene, "b", *ids, connection=2).ask(min_bytes=size)).error_code is ErrorCode.none
+
+
+async def test_what_a_member_acquires_again_is_not_released_by_the_end_of_its_session_before(
+    host: Host, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions_module, "ENDED_AT_ONCE", 0)
+    asked = releases(monkeypatch)
+    partition = await topic(host, 1, 1)
+    await Member(scene, "a", id_of(partition)).fetch(max_wait_ms=FOREVER_MS, max_records=1)
+    shares = scene.groups.partitions
+    live = shares.find(key_of(partition))
+    assert live is not None
+    shares.connection_ended(ConnectionKey("PLAINTEXT", 1))
+    key = SessionKey(GROUP, "a")
+    shares.begin_fetch(key, 0, ConnectionKey("PLAINTEXT", 1), SessionChanges([SharedPartition(id_of(partition), 0)]))
+    shares.note_held(key, live)
+    await turns()
+    assert asked == []
 
 
 async def test_the_last_fetch_of_a_session_acknowledges_and_fetches_nothing(host: Host, scene: Scene) -> None:
