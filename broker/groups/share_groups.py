@@ -37,6 +37,8 @@ from .core.share.state import JOINING, ShareGroup
 from .decided_groups import RETRY_MS, DecidedGroups, Pending
 
 BEGIN_WAIT_S: Final = 1.0
+WORK_WAIT_S: Final = 15.0
+"""How long an operator's request waits for the work before it: a call to share coordinators, and its records."""
 AT_ONCE_MAX: Final = 1_000
 """The share-partitions that are initialized in one piece of work; the next heartbeat begins the next."""
 NO_OFFSET: Final = -1
@@ -245,9 +247,16 @@ class ShareGroups(DecidedGroups[ShareGroup]):
 
     @asynccontextmanager
     async def _working(self, group_id: str) -> AsyncIterator[ShareGroup]:
-        """Have a group without members to oneself. Raise GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """Have a group without members to oneself. Raise GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; and
+        COORDINATOR_NOT_AVAILABLE, which admin clients try again, if it is being worked on for `WORK_WAIT_S`.
+        """
+        deadline_s = asyncio.get_running_loop().time() + WORK_WAIT_S
         while (work := self._work.get(group_id)) is not None:
-            await asyncio.wait([work])
+            left_s = deadline_s - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                message = f"group {group_id!r} is busy with its share-partitions for {WORK_WAIT_S:g} s: try again"
+                raise KafkaError(ErrorCode.coordinator_not_available, message)
+            await asyncio.wait([work], timeout=left_s)
         group = self._empty(group_id)
         self._work[group_id] = asyncio.get_running_loop().create_future()
         try:

@@ -284,6 +284,17 @@ async def test_a_group_is_deleted_with_its_state(nodes: Nodes, group: Group) -> 
     assert (await group.beat()).assignment is not None, "it begins again"
 
 
+async def test_an_operator_waits_so_long_for_the_work_before_it(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    await group.beat()
+    await group.beat("m", -1)
+    monkeypatch.setattr(share_groups, "WORK_WAIT_S", 0.01)
+    shares = group.active.shares
+    shares._work["g"] = asyncio.get_running_loop().create_future()
+    assert await group.delete() is ErrorCode.coordinator_not_available
+    shares._end_work("g")
+    assert await group.delete() is NONE
+
+
 async def test_a_deletion_that_cannot_be_queued_never_was(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     await group.beat()
     await group.beat("m", -1)
