@@ -208,6 +208,17 @@ class Log:
             self.decide(key, written(state, asked, 2, NOW_MS))
 
 
+def test_a_commit_takes_the_state_that_was_decided() -> None:
+    """Each record was applied twice, with all batches of its share-partition."""
+    log = Log()
+    log.decide(A, new())
+    log.step("write", A, 3, ACKNOWLEDGED)
+    decided = [each.state for each in log.shard.pending[A]]
+    for state in decided:
+        log.commit()
+        assert log.shard.held[A].state is state
+
+
 @given(steps)
 def test_reading_the_log_gives_what_is_committed_from_the_needed_offset_on(
     run: list[tuple[str, ShareKey, int, int]],
