@@ -225,7 +225,10 @@ class ShareGroups(DecidedGroups[ShareGroup]):
     async def _initialize(
         self, group: ShareGroup, topics: Mapping[UUID, TopicStarts], offsets: Offsets
     ) -> dict[SharePartition, KafkaError]:
-        """Let share-partitions begin; return those that did not, and why."""
+        """Let share-partitions begin; return those that did not, and why. A deletion that has begun is ended before."""
+        deleting = group.starts.deleting.keys() & topics.keys()
+        if deleting:
+            await self._delete_state(group, deleting)
         self._put(group, lambda decision: starts.begin(decision, topics))
         await self._settled(group.group_id)
         answers = await self._surroundings.states().initialize(group.group_id, offsets, group.epoch)
@@ -293,11 +296,18 @@ class ShareGroups(DecidedGroups[ShareGroup]):
         self, group_id: str, topics: Mapping[UUID, TopicStarts], offsets: Offsets
     ) -> Mapping[SharePartition, KafkaError]:
         """Let share-partitions of a group without members begin at offsets; return those that do not, and why."""
+        unknown = KafkaError(
+            ErrorCode.invalid_request, "an offset is 0 at least; what is deleted begins by share.auto.offset.reset"
+        )
+        refused = {partition: unknown for partition, offset in offsets.items() if offset < 0}
+        offsets = {partition: offset for partition, offset in offsets.items() if offset >= 0}
         async with self._working(group_id) as group:
+            if not offsets:
+                return refused
             # With a higher state epoch leaders that hold the old state are fenced.
             epoch = GroupEpoch(group.epoch + 1, group.metadata_hash)
             self._put(group, lambda decision: decision.put_record(group.record(ShareKind.GROUP, "", epoch)))
-            return await self._initialize(group, topics, offsets)
+            return refused | await self._initialize(group, topics, offsets)
 
     async def delete_topics(self, group_id: str, topic_ids: Iterable[UUID]) -> None:
         """Delete the state of topics in a group without members. Raise KafkaError."""

@@ -128,6 +128,18 @@ def test_to_begin_again_drops_batches_and_keeps_the_fence() -> None:
 def test_to_begin_twice_in_one_epoch_drops_nothing() -> None:
     state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
     assert initialized(state, 2, 100, NOW_MS + 1) is None
+
+
+@pytest.mark.parametrize("state_epoch", [2, 3, -1])
+def test_to_begin_again_without_an_offset_drops_nothing_whatever_the_epoch(state_epoch: int) -> None:
+    """A member that joined before the second try had raised the epoch: what was acknowledged between was dropped."""
+    state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
+    assert initialized(state, state_epoch, -1, NOW_MS + 1) is None
+    with pytest.raises(KafkaError):
+        initialized(state, 1, -1, NOW_MS)
+    reset = initialized(state, 3, 0, NOW_MS + 1)
+    assert reset is not None, "an operator's reset wins"
+    assert (reset.start_offset, reset.batches) == (0, ())
     assert initialized(state, -1, 100, NOW_MS + 1) is not None, "an epoch that is not given is not judged"
 
 
