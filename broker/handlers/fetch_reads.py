@@ -150,7 +150,7 @@ class FetchReads:
         before_tier: Callable[[set[AskedPartition]], None] | None = None,
     ) -> None:
         """Answer each partition in order; the answers of an earlier look hold for those in which nothing has moved.
-        Followers' positions are noted at the first look. `before_tier` is told which partitions wait for the tier.
+        Followers' positions are noted at the first look. `before_tier` is given the partitions that wait for it.
         """
         answers, standings = self.answers, self._standings
         self._begin()

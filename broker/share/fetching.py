@@ -6,7 +6,7 @@
 | a share-partition | this look |
 |---|---|
 | cannot be read: not led here, not allowed, its state cannot be loaded | its error; the answer leaves at once |
-| the same, and its session was told of that (`core.sessions`) | passed over, until it has to be told again |
+| the same, and that was reported in its session (`core.sessions`) | passed over, until it has to be reported again |
 | is being loaded, or read by another fetch; all its locks are taken | passed over, until it has news |
 | else | read from its next offset on |
 
@@ -151,7 +151,7 @@ class ShareFetching:
             try:
                 found = await look.look(partitions, is_last=is_last)
                 if is_last or found.partitions or found.throttle_ms:
-                    look.note_told(found)
+                    look.note_reported(found)
                     return found
                 await look.wakeup.wait(min(deadline_s, look.again_s))
             finally:
@@ -183,7 +183,7 @@ class _ShareLook:
         """The share-partitions that were being loaded at an earlier look."""
         self.wakeup = Wakeup()
         self.again_s = inf
-        """When, by the loop's clock, an error that was passed over has to be told again."""
+        """When, by the loop's clock, an error that was passed over has to be reported again."""
         self._on: list[Sleepers] = []
 
     async def look(self, partitions: Iterable[SharedPartition], *, is_last: bool) -> FoundAll:
@@ -207,18 +207,18 @@ class _ShareLook:
         return found
 
     def _fail(self, shared: SharedPartition, error: KafkaError, found: FoundAll) -> None:
-        until_s = self._session.told_until_s(shared, error.code, asyncio.get_running_loop().time())
+        until_s = self._session.reported_until_s(shared, error.code, asyncio.get_running_loop().time())
         if until_s is None:
             found.partitions[shared] = Found(error)
         else:
             self.again_s = min(self.again_s, until_s)
 
-    def note_told(self, found: FoundAll) -> None:
+    def note_reported(self, found: FoundAll) -> None:
         """The answer leaves, with its errors."""
         now_s = asyncio.get_running_loop().time()
         for shared, each in found.partitions.items():
             if each.error is not None:
-                self._session.note_told(shared, each.error.code, now_s)
+                self._session.note_reported(shared, each.error.code, now_s)
 
     def end(self) -> None:
         """No longer sleep."""
@@ -305,7 +305,7 @@ class _ShareLook:
                 self._fail(each.shared, KafkaError(ErrorCode.kafka_storage_error, str(error)), found)
                 return
             each.records = answer.records
-        self._session.note_told(each.shared, ErrorCode.none, 0)
+        self._session.note_reported(each.shared, ErrorCode.none, 0)
 
     def _acquire(self, candidates: Iterable[_Candidate], found: FoundAll) -> None:
         """Acquire in one step: what is throttled is given back before another request can see it."""

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 NOBODY: Final = ""
 NO_DEADLINE: Final = -1
 DEADLINES_KEPT: Final = 64
-"""The deadlines that are remembered besides twice as many as there are: those of locks that have gone."""
+"""Deadlines of locks that have ended are dropped once there are more than this, besides as many as are needed."""
 
 
 class RecordState(IntEnum):
@@ -109,7 +109,7 @@ class Sums:
         self.busy_runs = 0
         """The runs that are acquired, or have a transition."""
         self._deadlines: Counter[int] = Counter()
-        """Of how many locked runs each is the deadline."""
+        """The number of locked runs that have each deadline."""
         self._heap: list[int] = []
         """The deadlines, and some that are none any longer."""
 

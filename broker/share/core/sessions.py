@@ -11,8 +11,8 @@
 | another epoch than the next | INVALID_SHARE_SESSION_EPOCH |
 | as many sessions or partitions as allowed | SHARE_SESSION_LIMIT_REACHED |
 
-An error of a partition that was told is not told again for `ERROR_AGAIN_S`, unless it is another one, or the member
-names the partition again: a fetch that finds nothing else waits.
+An error of a partition that was reported is not reported again for `ERROR_AGAIN_S`, unless it is another one, or the
+member names the partition again: a fetch that finds nothing else waits.
 
 A member that opens a session again leaves the one before; what it has locked stays locked.
 """
@@ -34,7 +34,7 @@ SESSION_PARTITIONS_MAX: Final = 10_000
 """The partitions of one session: each of its fetches looks at all of them."""
 MEMBER_ID_SIZE_MAX: Final = 128
 ERROR_AGAIN_S: Final = 1.0
-"""So that a member whose metadata was old when it heard of an error asks for newer."""
+"""A member whose metadata was old when an error was reported has to request newer."""
 
 
 class SessionKey(NamedTuple):
@@ -69,36 +69,36 @@ class SessionChanges(NamedTuple):
 class ShareSession:
     """One session; `epoch` is that of the next request."""
 
-    __slots__ = ("_told", "connection", "epoch", "key", "partitions")
+    __slots__ = ("_reported", "connection", "epoch", "key", "partitions")
 
     def __init__(self, key: SessionKey, connection: ConnectionKey, partitions: Iterable[SharedPartition]) -> None:
         self.key = key
         self.connection = connection
         self.epoch = INITIAL_EPOCH + 1
         self.partitions: dict[SharedPartition, None] = dict.fromkeys(partitions)
-        self._told: dict[SharedPartition, tuple[ErrorCode, float]] = {}
-        """The errors that the member has heard of, and when it has to hear of them again."""
+        self._reported: dict[SharedPartition, tuple[ErrorCode, float]] = {}
+        """The errors that were reported to the member, and when each has to be again."""
 
     def change(self, wanted: Iterable[SharedPartition], forgotten: Iterable[SharedPartition]) -> None:
         """Take in what a request names."""
         for partition in wanted:
             self.partitions[partition] = None
-            self._told.pop(partition, None)
+            self._reported.pop(partition, None)
         for partition in forgotten:
             self.partitions.pop(partition, None)
-            self._told.pop(partition, None)
+            self._reported.pop(partition, None)
 
-    def told_until_s(self, partition: SharedPartition, code: ErrorCode, now_s: float) -> float | None:
-        """Return until when an error need not be told; None if it has to be now."""
-        told, until_s = self._told.get(partition, (None, now_s))
-        return until_s if told is code and now_s < until_s else None
+    def reported_until_s(self, partition: SharedPartition, code: ErrorCode, now_s: float) -> float | None:
+        """Return until when an error need not be reported; None if it has to be now."""
+        reported, until_s = self._reported.get(partition, (None, now_s))
+        return until_s if reported is code and now_s < until_s else None
 
-    def note_told(self, partition: SharedPartition, code: ErrorCode, now_s: float) -> None:
-        """The member is told of an error; `none`: of its end."""
+    def note_reported(self, partition: SharedPartition, code: ErrorCode, now_s: float) -> None:
+        """An error is reported to the member; `none`: it is over."""
         if code is ErrorCode.none:
-            self._told.pop(partition, None)
+            self._reported.pop(partition, None)
         elif partition in self.partitions:
-            self._told[partition] = code, now_s + ERROR_AGAIN_S
+            self._reported[partition] = code, now_s + ERROR_AGAIN_S
 
     def turn(self) -> list[SharedPartition]:
         """Return the partitions, of which another one is the first at each request."""

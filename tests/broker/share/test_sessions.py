@@ -56,23 +56,23 @@ def test_each_request_looks_at_another_partition_first() -> None:
     assert opened().begin_fetch(KEY, 0, HERE, SessionChanges()).turn() == []
 
 
-def test_an_error_is_told_again_when_it_has_changed_after_a_while_and_when_asked_for() -> None:
+def test_an_error_is_reported_again_when_it_has_changed_after_a_while_and_when_asked_for() -> None:
     session = opened(A).find(KEY)
     assert session is not None
     gone, denied = ErrorCode.not_leader_or_follower, ErrorCode.topic_authorization_failed
-    assert session.told_until_s(A, gone, 10.0) is None
-    session.note_told(A, gone, 10.0)
-    assert session.told_until_s(A, gone, 10.9) == 10.0 + ERROR_AGAIN_S
-    assert session.told_until_s(A, gone, 10.0 + ERROR_AGAIN_S) is None
-    assert session.told_until_s(A, denied, 10.9) is None
-    for end in (lambda: session.note_told(A, ErrorCode.none, 0), lambda: session.change([A], [])):
-        session.note_told(A, gone, 10.0)
+    assert session.reported_until_s(A, gone, 10.0) is None
+    session.note_reported(A, gone, 10.0)
+    assert session.reported_until_s(A, gone, 10.9) == 10.0 + ERROR_AGAIN_S
+    assert session.reported_until_s(A, gone, 10.0 + ERROR_AGAIN_S) is None
+    assert session.reported_until_s(A, denied, 10.9) is None
+    for end in (lambda: session.note_reported(A, ErrorCode.none, 0), lambda: session.change([A], [])):
+        session.note_reported(A, gone, 10.0)
         end()
-        assert session.told_until_s(A, gone, 10.1) is None
+        assert session.reported_until_s(A, gone, 10.1) is None
     session.change([], [A])
-    session.note_told(A, gone, 10.0)
+    session.note_reported(A, gone, 10.0)
     session.change([A], [])
-    assert session.told_until_s(A, gone, 10.1) is None
+    assert session.reported_until_s(A, gone, 10.1) is None
 
 
 def test_a_request_that_does_not_fit_its_session_is_refused() -> None:

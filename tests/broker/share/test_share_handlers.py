@@ -515,7 +515,9 @@ async def test_errors_of_partitions_that_cannot_be_read(host: Host, scene: Scene
     ]
 
 
-async def test_an_error_that_was_told_is_told_again_when_it_changes_or_after_a_while(host: Host, scene: Scene) -> None:
+async def test_an_error_that_was_reported_is_reported_again_when_it_changes_or_after_a_while(
+    host: Host, scene: Scene
+) -> None:
     """A member with a partition that is led elsewhere was answered at once, for ever: it fetched in a busy loop."""
     elsewhere, here = await host.topic("t", 2, 1), await topic(host, 1, name="u")
     member, loop = Member(scene, "a", id_of(elsewhere), id_of(here)), asyncio.get_running_loop()

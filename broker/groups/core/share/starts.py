@@ -7,7 +7,7 @@
 What is about to be done is durable before it is done, so a deletion of the group finds all that there may be. What is
 initialized is not initialized again, unless an operator resets its offsets: that forgets what was delivered. So does a
 deletion, which is ended before anything of its topic is initialized: share coordinators keep the state that they have,
-unless they are told an offset.
+unless they are given an offset.
 """
 
 from __future__ import annotations
