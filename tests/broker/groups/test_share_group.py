@@ -400,6 +400,8 @@ def check_replay(stage: Stage) -> None:
         again.apply(decoded)
     assert contents(again) == contents(stage.group)
     assert again.bytes_held == stage.group.bytes_held
+    for group in (again, stage.group):
+        assert group.subscribed_topics() == {name for member in group.members.values() for name in member.topics}
 
 
 @settings(max_examples=200)

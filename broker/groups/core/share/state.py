@@ -11,7 +11,7 @@ member a whole session, and so does the undoing of a removal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from enum import Enum
 from typing import Final
 from uuid import UUID
@@ -46,6 +46,8 @@ class ShareGroup:
         self.metadata_hash = 0
         self.target_epoch = 0
         self.members: dict[str, ShareMember] = {}
+        self._subscribers: dict[str, int] = {}
+        """How many members subscribe to each topic."""
         self.targets: dict[str, Assignment] = {}
         self.currents: dict[str, Current] = {}
         self.starts = NO_STARTS
@@ -101,6 +103,8 @@ class ShareGroup:
         old = self.members.pop(member_id, None)
         if member is not None and (old is None or old.topics != member.topics):
             self._begun_topics = None
+        if old is None or member is None or old.topics != member.topics:
+            self._count_subscribers(member, old)
         if old is not None:
             self.bytes_held -= _bytes_of(member_id, old)
         if member is None:
@@ -108,6 +112,15 @@ class ShareGroup:
             return
         self.members[member_id] = member
         self.bytes_held += _bytes_of(member_id, member)
+
+    def _count_subscribers(self, new: ShareMember | None, old: ShareMember | None) -> None:
+        counts = self._subscribers
+        for name in () if new is None else new.topics:
+            counts[name] = counts.get(name, 0) + 1
+        for name in () if old is None else old.topics:
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
 
     def _set_starts(self, starts: Starts) -> None:
         for value, sign in ((self.starts, -1), (starts, 1)):
@@ -196,9 +209,9 @@ class ShareGroup:
         """Return what a member has; nothing in epoch 0 for one that has just come."""
         return self.currents.get(member_id) or Current(epoch=0, previous_epoch=0, state=MemberState.STABLE)
 
-    def subscribed_topics(self) -> frozenset[str]:
+    def subscribed_topics(self) -> Set[str]:
         """Return the topics of all members."""
-        return frozenset(name for member in self.members.values() for name in member.topics)
+        return self._subscribers.keys()
 
     def assignable(self, topics: Topics) -> dict[str, tuple[Topic, frozenset[int]]]:
         """Return the share-partitions that may be assigned: initialized, of topics that are there, by name."""
