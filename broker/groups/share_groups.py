@@ -37,6 +37,8 @@ from .core.share.state import JOINING, ShareGroup
 from .decided_groups import RETRY_MS, DecidedGroups, Pending
 
 BEGIN_WAIT_S: Final = 1.0
+WORK_WAIT_S: Final = 15.0
+"""How long an operator's request waits for the work before it: a call to share coordinators, and its records."""
 AT_ONCE_MAX: Final = 1_000
 """The share-partitions that are initialized in one piece of work; the next heartbeat begins the next."""
 NO_OFFSET: Final = -1
@@ -198,7 +200,7 @@ class ShareGroups(DecidedGroups[ShareGroup]):
         group_id = group.group_id
         if group_id in self._work or self._retry_at_ms.get(group_id, 0) > world.now_ms:
             return
-        missing = group.uninitialized(world.topics)
+        missing = group.uninitialized(world.topics, world.topics_version)
         if missing:
             # Before the task runs: the answer to this heartbeat waits for it.
             self._work[group_id] = asyncio.get_running_loop().create_future()
@@ -223,7 +225,10 @@ class ShareGroups(DecidedGroups[ShareGroup]):
     async def _initialize(
         self, group: ShareGroup, topics: Mapping[UUID, TopicStarts], offsets: Offsets
     ) -> dict[SharePartition, KafkaError]:
-        """Let share-partitions begin; return those that did not, and why."""
+        """Let share-partitions begin; return those that did not, and why. A deletion that has begun is ended before."""
+        deleting = group.starts.deleting.keys() & topics.keys()
+        if deleting:
+            await self._delete_state(group, deleting)
         self._put(group, lambda decision: starts.begin(decision, topics))
         await self._settled(group.group_id)
         answers = await self._surroundings.states().initialize(group.group_id, offsets, group.epoch)
@@ -245,9 +250,16 @@ class ShareGroups(DecidedGroups[ShareGroup]):
 
     @asynccontextmanager
     async def _working(self, group_id: str) -> AsyncIterator[ShareGroup]:
-        """Have a group without members to oneself. Raise GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """Have a group without members to oneself. Raise GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; and
+        COORDINATOR_NOT_AVAILABLE, which admin clients try again, if it is being worked on for `WORK_WAIT_S`.
+        """
+        deadline_s = asyncio.get_running_loop().time() + WORK_WAIT_S
         while (work := self._work.get(group_id)) is not None:
-            await asyncio.wait([work])
+            left_s = deadline_s - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                message = f"group {group_id!r} is busy with its share-partitions for {WORK_WAIT_S:g} s: try again"
+                raise KafkaError(ErrorCode.coordinator_not_available, message)
+            await asyncio.wait([work], timeout=left_s)
         group = self._empty(group_id)
         self._work[group_id] = asyncio.get_running_loop().create_future()
         try:
@@ -284,11 +296,18 @@ class ShareGroups(DecidedGroups[ShareGroup]):
         self, group_id: str, topics: Mapping[UUID, TopicStarts], offsets: Offsets
     ) -> Mapping[SharePartition, KafkaError]:
         """Let share-partitions of a group without members begin at offsets; return those that do not, and why."""
+        unknown = KafkaError(
+            ErrorCode.invalid_request, "an offset is 0 at least; what is deleted begins by share.auto.offset.reset"
+        )
+        refused = {partition: unknown for partition, offset in offsets.items() if offset < 0}
+        offsets = {partition: offset for partition, offset in offsets.items() if offset >= 0}
         async with self._working(group_id) as group:
+            if not offsets:
+                return refused
             # With a higher state epoch leaders that hold the old state are fenced.
             epoch = GroupEpoch(group.epoch + 1, group.metadata_hash)
             self._put(group, lambda decision: decision.put_record(group.record(ShareKind.GROUP, "", epoch)))
-            return await self._initialize(group, topics, offsets)
+            return refused | await self._initialize(group, topics, offsets)
 
     async def delete_topics(self, group_id: str, topic_ids: Iterable[UUID]) -> None:
         """Delete the state of topics in a group without members. Raise KafkaError."""

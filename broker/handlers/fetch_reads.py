@@ -29,7 +29,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -144,9 +144,13 @@ class FetchReads:
         """Whether to answer without waiting for more."""
         return self.must_answer or self.size >= self._request.min_bytes
 
-    async def look(self, partitions: Iterable[AskedPartition]) -> None:
+    async def look(
+        self,
+        partitions: Iterable[AskedPartition],
+        before_tier: Callable[[set[AskedPartition]], None] | None = None,
+    ) -> None:
         """Answer each partition in order; the answers of an earlier look hold for those in which nothing has moved.
-        Followers' positions are noted at the first look.
+        Followers' positions are noted at the first look. `before_tier` is given the partitions that wait for it.
         """
         answers, standings = self.answers, self._standings
         self._begin()
@@ -163,6 +167,8 @@ class FetchReads:
                     self.answers[asked] = answers[asked]
                     continue
                 self._take(asked, await self._answer(asked))
+            if before_tier is not None and self._tier_reads:
+                before_tier(set(self._tier_reads.awaited))
             await self._await_tier()
         finally:
             await self._tier_reads.leave()

@@ -13,6 +13,7 @@ what it fetches still goes into the caches, where the next request finds it:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -54,6 +55,11 @@ class TierReads:
     def __bool__(self) -> bool:
         """Whether the look waits for any."""
         return bool(self._awaited)
+
+    @property
+    def awaited(self) -> Iterable[AskedPartition]:
+        """The partitions that the look waits for."""
+        return (read.asked for read in self._awaited)
 
     @property
     def is_full(self) -> bool:

@@ -6,12 +6,14 @@
 | a share-partition | this look |
 |---|---|
 | cannot be read: not led here, not allowed, its state cannot be loaded | its error; the answer leaves at once |
+| the same, and that was reported in its session (`core.sessions`) | passed over, until it has to be reported again |
 | is being loaded, or read by another fetch; all its locks are taken | passed over, until it has news |
 | else | read from its next offset on |
 
 Each has an equal share of the request's bytes (KIP-932). The log is read by `FetchReads`, as for any consumer: from the
-tier too. What was read and is not acquired is not sent. Where the log start has overtaken the offset, or the log has
-become shorter, nothing is answered: the next look reads elsewhere, or when the log has grown.
+tier too; while that is waited for, other fetches may read where this one found nothing. What was read and is not
+acquired is not sent. Where the log start has overtaken the offset, or the log has become shorter, nothing is answered:
+the next look reads elsewhere, or when the log has grown.
 
 A throttled member is sent nothing, and what it was to be sent is not acquired.
 """
@@ -22,6 +24,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, Protocol
 
 from ...log.segment import LogSlice
@@ -35,14 +38,14 @@ from ...protocol.fetch import (
     FetchRequest,
     PartitionKey,
 )
-from ...protocol.net import RequestContext
+from ...protocol.net import SLICE_ELEMENTS, RequestContext, pace
 from ...protocol.wire import Part, part_size
 from ..handlers.fetch_reads import FetchReads
 from ..handlers.tier_reads import RemoteReads
 from ..replicas.delayed import Sleepers, Wakeup
 from ..replicas.hosted_partitions import HostedPartitions
 from .core.partition import AcquiredRecords, AcquireLimits
-from .core.sessions import SharedPartition
+from .core.sessions import SharedPartition, ShareSession
 from .live import LiveSharePartition
 from .partitions import SharePartitions
 from .persister import ShareKey
@@ -50,7 +53,15 @@ from .reading import ReadBatch, kept, read_batches
 
 PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
 """What is read of one partition at once."""
+PARTITIONS_AT_ONCE: Final = 200
+"""The partitions that are looked at, or answered, before other work may have its turn."""
 _READ_ELSEWHERE: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
+
+
+async def turn_of(number: int) -> None:
+    """Wait for the turn of a request's n-th partition, within the loop's share; the first ones cost nothing."""
+    if number and not number % PARTITIONS_AT_ONCE:
+        await pace().spend(SLICE_ELEMENTS, number * SLICE_ELEMENTS // PARTITIONS_AT_ONCE)
 
 
 class ShareQuota(Protocol):
@@ -109,6 +120,8 @@ class _Candidate:
     shared: SharedPartition
     live: LiveSharePartition
     offset: int
+    reading: ExitStack
+    """Others do not read it until this is closed."""
     records: Part = b""
     batches: Sequence[ReadBatch] = ()
 
@@ -128,20 +141,19 @@ class ShareFetching:
         self._shares = shares
         self._quota = quota
 
-    async def fetch(
-        self, context: RequestContext, wants: ShareWants, partitions: Sequence[SharedPartition]
-    ) -> FoundAll:
-        """Return what the member is sent of these partitions, in whose order they are looked at."""
-        look = _ShareLook(self._hosted, self._remote, self._shares, self._quota, context, wants)
-        loop = asyncio.get_running_loop()
+    async def fetch(self, context: RequestContext, wants: ShareWants, session: ShareSession) -> FoundAll:
+        """Return what the member is sent of the partitions of its session."""
+        look = _ShareLook(self._hosted, self._remote, self._shares, self._quota, context, wants, session)
+        partitions, loop = session.turn(), asyncio.get_running_loop()
         deadline_s = loop.time() + wants.max_wait_ms / 1000
         while True:
             is_last = loop.time() >= deadline_s
             try:
                 found = await look.look(partitions, is_last=is_last)
                 if is_last or found.partitions or found.throttle_ms:
+                    look.note_reported(found)
                     return found
-                await look.wakeup.wait(deadline_s)
+                await look.wakeup.wait(min(deadline_s, look.again_s))
             finally:
                 look.end()
 
@@ -157,6 +169,7 @@ class _ShareLook:
         quota: ShareQuota | None,
         context: RequestContext,
         wants: ShareWants,
+        session: ShareSession,
     ) -> None:
         self._hosted = hosted
         self._remote = remote
@@ -164,30 +177,48 @@ class _ShareLook:
         self._quota = quota
         self._context = context
         self._wants = wants
+        self._session = session
         self._isolation = READ_COMMITTED if shares.settings_of(wants.group_id).is_read_committed else READ_UNCOMMITTED
         self._waited_for: dict[SharedPartition, LiveSharePartition] = {}
         """The share-partitions that were being loaded at an earlier look."""
         self.wakeup = Wakeup()
+        self.again_s = inf
+        """When, by the loop's clock, an error that was passed over has to be reported again."""
         self._on: list[Sleepers] = []
 
     async def look(self, partitions: Iterable[SharedPartition], *, is_last: bool) -> FoundAll:
         """Return the answer; nothing while there is less than the request waits for."""
-        self.wakeup = Wakeup()
+        self.wakeup, self.again_s = Wakeup(), inf
         found = FoundAll()
         with ExitStack() as reading:
             candidates: list[_Candidate] = []
-            for shared in partitions:
+            for number, shared in enumerate(partitions):
+                await turn_of(number)
                 try:
                     candidate = self._candidate(shared)
                 except KafkaError as error:
-                    found.partitions[shared] = Found(error)
+                    self._fail(shared, error, found)
                     continue
                 if candidate is not None:
-                    reading.enter_context(candidate.live.reading())
+                    reading.enter_context(candidate.reading)
                     candidates.append(candidate)
             if candidates:
                 await self._read(candidates, found, is_last=is_last or bool(found.partitions))
         return found
+
+    def _fail(self, shared: SharedPartition, error: KafkaError, found: FoundAll) -> None:
+        until_s = self._session.reported_until_s(shared, error.code, asyncio.get_running_loop().time())
+        if until_s is None:
+            found.partitions[shared] = Found(error)
+        else:
+            self.again_s = min(self.again_s, until_s)
+
+    def note_reported(self, found: FoundAll) -> None:
+        """The answer leaves, with its errors."""
+        now_s = asyncio.get_running_loop().time()
+        for shared, each in found.partitions.items():
+            if each.error is not None:
+                self._session.note_reported(shared, each.error.code, now_s)
 
     def end(self) -> None:
         """No longer sleep."""
@@ -218,7 +249,9 @@ class _ShareLook:
         offset = live.fetch_offset()
         if not live.can_acquire():
             return None
-        return _Candidate(shared, live, offset)
+        reading = ExitStack()
+        reading.enter_context(live.reading())
+        return _Candidate(shared, live, offset, reading)
 
     def _sleep_on(self, news: Sleepers) -> None:
         news.add(self.wakeup)
@@ -238,8 +271,14 @@ class _ShareLook:
             for each in candidates
         ]
         reads = FetchReads(self._hosted, self._remote, request, None, None, None, self._context.connection_id)
+
+        def leave_others(awaited: set[AskedPartition]) -> None:
+            for each, key in zip(candidates, asked, strict=True):
+                if key not in awaited and not reads.answers[key].records:
+                    each.reading.close()
+
         try:
-            await reads.look(asked)
+            await reads.look(asked, leave_others)
             if reads.has_enough() or is_last:
                 for each, key in zip(candidates, asked, strict=True):
                     await self._find_batches(each, reads.answers[key], found)
@@ -257,14 +296,16 @@ class _ShareLook:
             return
         if answer.error_code is not ErrorCode.none:
             message = f"{each.live.key}: offset {each.offset} cannot be read"
-            found.partitions[each.shared] = Found(KafkaError(answer.error_code, message))
-        elif answer.records:
+            self._fail(each.shared, KafkaError(answer.error_code, message), found)
+            return
+        if answer.records:
             try:
                 each.batches = await read_batches(answer.records, answer.aborted_transactions or ())
             except OUTSIDE as error:
-                found.partitions[each.shared] = Found(KafkaError(ErrorCode.kafka_storage_error, str(error)))
-            else:
-                each.records = answer.records
+                self._fail(each.shared, KafkaError(ErrorCode.kafka_storage_error, str(error)), found)
+                return
+            each.records = answer.records
+        self._session.note_reported(each.shared, ErrorCode.none, 0)
 
     def _acquire(self, candidates: Iterable[_Candidate], found: FoundAll) -> None:
         """Acquire in one step: what is throttled is given back before another request can see it."""
@@ -288,5 +329,6 @@ class _ShareLook:
             return
         for each, item in acquired:
             each.live.note_given(item.acquired)
+            self._shares.note_held(self._session.key, each.live)
             found.partitions[each.shared] = item
         self._hosted.traffic.consumed_bytes += size

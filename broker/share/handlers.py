@@ -50,7 +50,7 @@ from ..replicas.hosted_partitions import HostedPartitions
 from .core.acknowledgements import Acknowledged, AcknowledgementBatch, acknowledged_ranges
 from .core.partition import AcquireLimits
 from .core.sessions import FINAL_EPOCH, ConnectionKey, SessionChanges, SessionKey, SharedPartition
-from .fetching import Found, FoundAll, ShareFetching, ShareQuota, ShareWants
+from .fetching import Found, FoundAll, ShareFetching, ShareQuota, ShareWants, turn_of
 from .partitions import SharePartitions
 from .persister import ShareKey
 
@@ -120,14 +120,14 @@ class ShareHandlers:
         found = FoundAll()
         try:
             if not is_final and not request.is_renew_ack and request.max_records > 0:
-                found = await self._fetching.fetch(context, self._wants(context, request, key), session.turn())
+                found = await self._fetching.fetch(context, self._wants(context, request, key), session)
             await self._settle(acknowledging)
+            if is_final:
+                self._shares.end_session(key, was_given=False)
+            return await self._fetched(context, key, found, acknowledging)
         except BaseException:
             found.release()
             raise
-        if is_final:
-            self._shares.end_session(key, was_given=False)
-        return self._fetched(context, key, found, acknowledging)
 
     def _wants(self, context: RequestContext, request: ShareFetchRequest, key: SessionKey) -> ShareWants:
         bound = None if self._quota is None else self._quota.fetch_bytes_max(context)
@@ -142,7 +142,7 @@ class ShareHandlers:
             limits=AcquireLimits(request.max_records, request.batch_size, request.share_acquire_mode == STRICT),
         )
 
-    def _fetched(
+    async def _fetched(
         self,
         context: RequestContext,
         key: SessionKey,
@@ -151,7 +151,8 @@ class ShareHandlers:
     ) -> ShareFetchResponse:
         topics: dict[UUID, list[ShareFetchResponsePartitionData]] = {}
         hints: set[LeaderIdAndEpoch] = set()
-        for shared in dict.fromkeys((*found.partitions, *acknowledging)):
+        for number, shared in enumerate(dict.fromkeys((*found.partitions, *acknowledging))):
+            await turn_of(number)
             fetched = found.partitions.get(shared, Found())
             acknowledged = acknowledging.get(shared, _Acknowledging()).error
             hint = self._hint(shared, (fetched.error, acknowledged), hints)

@@ -95,6 +95,8 @@ class LiveSharePartition:
         self.turns = Sleepers()
         """Wakes fetches that found another one reading."""
         self.is_being_read = False
+        self.holders: set[str] = set()
+        """The members of sessions that have acquired something here."""
         self.closed: KafkaError | None = None
         self._persister = persister
         self._first_offset = first_offset

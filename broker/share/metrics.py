@@ -44,7 +44,7 @@ def share_metrics(
     for machine in machines:
         partitions += 1
         records += machine.in_flight
-        batches += sum(1 for run in machine.runs if not run.lot.is_finished)
+        batches += machine.in_flight_runs
     yield GaugeMetricFamily("tierfetch_share_sessions", "Share sessions of members.", value=sessions)
     yield GaugeMetricFamily(
         "tierfetch_share_session_partitions", "Partitions of all share sessions.", value=session_partitions

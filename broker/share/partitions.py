@@ -8,15 +8,20 @@
 
 A member that closes its session in order gives back what it has not used: that delivery does not count. One whose
 connection is lost may have died of a record: that delivery counts (docs/divergence.md).
+
+It is known of each session where it has acquired something, so that its end looks there only; and within the loop's
+share. Where the member has acquired again meanwhile, under its next session, what it had is locked until that ends too.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeVar
+from itertools import chain, islice
+from typing import Final
 
 from ...protocol import ErrorCode, KafkaError, TopicPartition
+from ...protocol.net import Slices
 from ..replicas.partition import Partition
 from .core.partition import SharePartition
 from .core.sessions import ConnectionKey, SessionChanges, SessionKey, SharedPartition, ShareSession, ShareSessions
@@ -25,7 +30,10 @@ from .metrics import ShareCounters
 from .persister import LeaderPersister, ShareKey
 from .settings import GroupShareSettingsOf
 
-IndexT = TypeVar("IndexT", TopicPartition, str)
+ENDED_AT_ONCE: Final = 50
+"""The share-partitions of sessions that have ended which are seen to at once; the others have their turns."""
+END_WEIGHT: Final = 100
+"""What one of them costs on the loop, in elements of `pace`."""
 LIVE_MAX: Final = 50_000
 """The number of share-partitions that are loaded."""
 
@@ -48,7 +56,8 @@ class SharePartitions:
         self._first_offset = first_offset
         self._live: dict[ShareKey, LiveSharePartition] = {}
         self._of_partition: dict[TopicPartition, dict[ShareKey, None]] = {}
-        self._of_group: dict[str, dict[ShareKey, None]] = {}
+        self._held: dict[SessionKey, dict[ShareKey, LiveSharePartition]] = {}
+        """Where the member of a session may have something locked; `LiveSharePartition.holders` is the reverse."""
         self._users: dict[ShareKey, int] = {}
         """How many sessions have a share-partition."""
         self._closing: set[asyncio.Task[None]] = set()
@@ -88,7 +97,6 @@ class SharePartitions:
         )
         self._live[key] = live
         self._of_partition.setdefault(partition.partition.topic_partition, {})[key] = None
-        self._of_group.setdefault(key.group_id, {})[key] = None
         return live
 
     def led(self, partition: Partition) -> None:
@@ -117,7 +125,8 @@ class SharePartitions:
             return
         del self._live[live.key]
         _discard(self._of_partition, live.partition.partition.topic_partition, live.key)
-        _discard(self._of_group, live.key.group_id, live.key)
+        for member_id in live.holders:
+            self._held.get(SessionKey(live.key.group_id, member_id), {}).pop(live.key, None)
 
     # Sessions.
 
@@ -130,8 +139,8 @@ class SharePartitions:
         try:
             session = self.sessions.begin_fetch(key, epoch, connection, changes)
         except KafkaError:
-            if before and self.sessions.find(key) is None:
-                self._use(key.group_id, before, ())
+            if session is not None and self.sessions.find(key) is None:
+                self._end([self._ending(session, was_given=True)])
             raise
         if before != list(session.partitions):
             self._use(key.group_id, before, session.partitions)
@@ -143,34 +152,65 @@ class SharePartitions:
             key = ShareKey(group_id, *partition)
             self._users[key] = self._users.get(key, 0) + 1
         for partition in before:
-            key = ShareKey(group_id, *partition)
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key]
-                live = self._live.get(key)
-                if live is not None:
-                    self._drop_if_unused(live)
+            self._leave(ShareKey(group_id, *partition))
+
+    def _leave(self, key: ShareKey) -> None:
+        self._users[key] -= 1
+        if not self._users[key]:
+            del self._users[key]
+            live = self._live.get(key)
+            if live is not None:
+                self._drop_if_unused(live)
+
+    def note_held(self, key: SessionKey, live: LiveSharePartition) -> None:
+        """A member has acquired something."""
+        if self.sessions.find(key) is not None and self._live.get(live.key) is live:
+            self._held.setdefault(key, {})[live.key] = live
+            live.holders.add(key.member_id)
 
     def end_session(self, key: SessionKey, *, was_given: bool) -> None:
         """Close a member's session, and give up what it has locked, in any partition of the group."""
-        session = self.sessions.close(key)
-        if session is None:
-            return
-        for each in list(self._of_group.get(key.group_id, ())):
-            self._live[each].release(key.member_id, was_given=was_given)
-        self._use(key.group_id, session.partitions, ())
+        self._end_all([key], was_given=was_given)
 
     def connection_ended(self, connection: ConnectionKey) -> None:
         """Close the sessions of a connection that has ended."""
-        for key in self.sessions.of_connection(connection):
-            self.end_session(key, was_given=True)
+        self._end_all(self.sessions.of_connection(connection), was_given=True)
+
+    def _end_all(self, keys: Iterable[SessionKey], *, was_given: bool) -> None:
+        sessions = [session for key in keys if (session := self.sessions.close(key)) is not None]
+        self._end([self._ending(session, was_given=was_given) for session in sessions])
+
+    def _ending(self, session: ShareSession, *, was_given: bool) -> Iterator[None]:
+        """Return the steps of the end of a session that is closed, one for each share-partition."""
+        key, held = session.key, self._held.pop(session.key, {})
+        for live in held.values():
+            live.holders.discard(key.member_id)
+
+        def release(live: LiveSharePartition) -> None:
+            if live.key not in self._held.get(key, ()):
+                live.release(key.member_id, was_given=was_given)
+
+        partitions = (ShareKey(key.group_id, *partition) for partition in session.partitions)
+        return chain(map(release, held.values()), map(self._leave, partitions))
+
+    def _end(self, endings: Iterable[Iterator[None]]) -> None:
+        steps = chain.from_iterable(endings)
+        if len(list(islice(steps, ENDED_AT_ONCE))) == ENDED_AT_ONCE:
+            task = asyncio.create_task(_run(steps), name="end-share-sessions")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     def _drop_if_unused(self, live: LiveSharePartition) -> None:
         if live.key not in self._users and live.is_idle and self._live.get(live.key) is live:
             self._close(live, _not_led(live.key))
 
 
-def _discard(index: dict[IndexT, dict[ShareKey, None]], name: IndexT, key: ShareKey) -> None:
+async def _run(steps: Iterator[None]) -> None:
+    async for _ in Slices(steps, weight=END_WEIGHT):
+        pass
+
+
+def _discard(index: dict[TopicPartition, dict[ShareKey, None]], name: TopicPartition, key: ShareKey) -> None:
     keys = index[name]
     del keys[key]
     if not keys:

@@ -1,9 +1,12 @@
 """Asks share coordinators for what the group coordinator needs, share-partitions initialized, deleted, summarized, and
 for what the leaders of partitions need, reads and writes.
 
-    partitions -> by coordinator -> one request to each -> answers
-                       ^                                     |
-                       +------ back-off, who it is now <-----+ not now, until `CALL_S`
+    partitions -> by coordinator -> one request to each, all brokers together -> answers
+                       ^                                                            |
+                       +------------- back-off, who it is now <---------------------+ not now
+
+All of that takes `CALL_S` at most: what has no answer by then is COORDINATOR_NOT_AVAILABLE. A broker that
+does not answer keeps nothing from the others, and is given up after `timeout_s`.
 
 This broker asks itself over the wire too: there is one way. What is asked twice is harmless: group coordinators ask
 only for what is not read yet, and a write that comes late changes nothing that came after it.
@@ -13,8 +16,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from random import Random
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
@@ -46,6 +51,7 @@ RETRY_MIN_S: Final = 0.02
 RETRY_MAX_S: Final = 0.5
 PARTITIONS_MAX: Final = 1_000
 """The number of partitions in one request."""
+BROKERS_AT_ONCE: Final = 20
 UNKNOWN_EPOCH: Final = -1
 
 _NOT_NOW: Final = frozenset(
@@ -62,7 +68,18 @@ SharePartition = tuple[UUID, int]
 Answers = dict[SharePartition, "KafkaError | None"]
 AnswerT = TypeVar("AnswerT")
 PartitionT = TypeVar("PartitionT", covariant=True)
-Ask = Callable[[Address, Sequence[SharePartition]], Awaitable[Mapping[SharePartition, "AnswerT | KafkaError"]]]
+Ask = Callable[[Address, Sequence[SharePartition], float], Awaitable[Mapping[SharePartition, "AnswerT | KafkaError"]]]
+
+
+@dataclass(slots=True)
+class _Call(Generic[AnswerT]):
+    """What is asked for, and the answers so far."""
+
+    group_id: str
+    partitions: Sequence[SharePartition]
+    ask: Ask[AnswerT]
+    deadline_s: float
+    answers: dict[SharePartition, AnswerT | KafkaError] = field(default_factory=dict)
 
 
 class ShareStateClient:
@@ -84,7 +101,7 @@ class ShareStateClient:
     async def initialize(self, group_id: str, offsets: Mapping[SharePartition, int], state_epoch: int) -> Answers:
         """Let share-partitions begin, or begin again, at offsets."""
 
-        async def ask(address: Address, partitions: Sequence[SharePartition]) -> Answers:
+        async def ask(address: Address, partitions: Sequence[SharePartition], timeout_s: float) -> Answers:
             topics = tuple(
                 InitializeStateData(
                     topic_id=topic_id,
@@ -98,7 +115,7 @@ class ShareStateClient:
                 for topic_id, numbers in _by_topic(partitions)
             )
             request = InitializeShareGroupStateRequest(group_id=group_id, topics=topics)
-            answer = await self._client.send(address, request, timeout_s=self._timeout_s)
+            answer = await self._client.send(address, request, timeout_s=timeout_s)
             return {
                 (topic.topic_id, each.partition): _error(each.error_code, each.error_message)
                 for topic in answer.results
@@ -111,7 +128,7 @@ class ShareStateClient:
     async def delete(self, group_id: str, partitions: Iterable[SharePartition]) -> Answers:
         """Forget share-partitions; it is no error if there are none."""
 
-        async def ask(address: Address, partitions: Sequence[SharePartition]) -> Answers:
+        async def ask(address: Address, partitions: Sequence[SharePartition], timeout_s: float) -> Answers:
             topics = tuple(
                 DeleteStateData(
                     topic_id=topic_id,
@@ -120,7 +137,7 @@ class ShareStateClient:
                 for topic_id, numbers in _by_topic(partitions)
             )
             request = DeleteShareGroupStateRequest(group_id=group_id, topics=topics)
-            answer = await self._client.send(address, request, timeout_s=self._timeout_s)
+            answer = await self._client.send(address, request, timeout_s=timeout_s)
             return {
                 (topic.topic_id, each.partition): _error(each.error_code, each.error_message)
                 for topic in answer.results
@@ -136,7 +153,7 @@ class ShareStateClient:
         """Return how far share-partitions are."""
 
         async def ask(
-            address: Address, partitions: Sequence[SharePartition]
+            address: Address, partitions: Sequence[SharePartition], timeout_s: float
         ) -> dict[SharePartition, KafkaError | ReadShareGroupStateSummaryResponsePartitionResult]:
             topics = tuple(
                 ReadStateSummaryData(
@@ -149,7 +166,7 @@ class ShareStateClient:
                 for topic_id, numbers in _by_topic(partitions)
             )
             request = ReadShareGroupStateSummaryRequest(group_id=group_id, topics=topics)
-            answer = await self._client.send(address, request, timeout_s=self._timeout_s)
+            answer = await self._client.send(address, request, timeout_s=timeout_s)
             return {
                 (topic.topic_id, each.partition): _error(each.error_code, each.error_message) or each
                 for topic in answer.results
@@ -165,12 +182,12 @@ class ShareStateClient:
         """Return a share-partition to the leader of an epoch; leaders of older ones are fenced. Raise KafkaError."""
 
         async def ask(
-            address: Address, _: Sequence[SharePartition]
+            address: Address, _: Sequence[SharePartition], timeout_s: float
         ) -> dict[SharePartition, KafkaError | ReadShareGroupStateResponsePartitionResult]:
             data = ReadShareGroupStateRequestPartitionData(partition=partition[1], leader_epoch=leader_epoch)
             topic = ReadStateData(topic_id=partition[0], partitions=(data,))
             request = ReadShareGroupStateRequest(group_id=group_id, topics=(topic,))
-            answer = await self._client.send(address, request, timeout_s=self._timeout_s)
+            answer = await self._client.send(address, request, timeout_s=timeout_s)
             each = _only(answer.results)
             return {partition: _error(each.error_code, each.error_message) or each}
 
@@ -180,10 +197,10 @@ class ShareStateClient:
         """Return once what the leader of a partition says is durable. Raise KafkaError."""
         partition = topic_id, data.partition
 
-        async def ask(address: Address, _: Sequence[SharePartition]) -> Answers:
+        async def ask(address: Address, _: Sequence[SharePartition], timeout_s: float) -> Answers:
             topic = WriteStateData(topic_id=topic_id, partitions=(data,))
             request = WriteShareGroupStateRequest(group_id=group_id, topics=(topic,))
-            answer = await self._client.send(address, request, timeout_s=self._timeout_s)
+            answer = await self._client.send(address, request, timeout_s=timeout_s)
             each = _only(answer.results)
             return {partition: _error(each.error_code, each.error_message)}
 
@@ -193,44 +210,52 @@ class ShareStateClient:
         self, group_id: str, partitions: Iterable[SharePartition], ask: Ask[AnswerT]
     ) -> dict[SharePartition, AnswerT | KafkaError]:
         """Ask until each partition has an answer that counts, or time is over; then the last one stands."""
-        answers: dict[SharePartition, AnswerT | KafkaError] = {}
-        missing, retry_s = list(partitions), RETRY_MIN_S
-        deadline_s = asyncio.get_running_loop().time() + CALL_S
+        call = _Call(group_id, list(partitions), ask, asyncio.get_running_loop().time() + CALL_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(call.deadline_s):
+                await self._ask_until(call)
+        late = KafkaError(ErrorCode.coordinator_not_available, f"no share coordinator has answered within {CALL_S:g} s")
+        return {each: call.answers.get(each, late) for each in call.partitions}
+
+    async def _ask_until(self, call: _Call[AnswerT]) -> None:
+        missing, retry_s = call.partitions, RETRY_MIN_S
         while missing:
-            answers |= await self._ask_once(group_id, missing, ask)
-            missing = [each for each in missing if _is_not_now(answers.get(each))]
+            await self._ask_once(call, missing)
+            missing = [each for each in missing if _is_not_now(call.answers[each])]
             pause_s = retry_s * self._rng.uniform(0.5, 1.0)
-            if not missing or asyncio.get_running_loop().time() + pause_s >= deadline_s:
-                break
+            if not missing or asyncio.get_running_loop().time() + pause_s >= call.deadline_s:
+                return
             await asyncio.sleep(pause_s)
             retry_s = min(2 * retry_s, RETRY_MAX_S)
-        return answers
 
-    async def _ask_once(
-        self, group_id: str, partitions: Sequence[SharePartition], ask: Ask[AnswerT]
-    ) -> dict[SharePartition, AnswerT | KafkaError]:
-        answers: dict[SharePartition, AnswerT | KafkaError] = {}
+    async def _ask_once(self, call: _Call[AnswerT], partitions: Sequence[SharePartition]) -> None:
         by_broker: dict[Address, list[SharePartition]] = {}
         for topic_id, number in partitions:
             try:
-                broker = await self._coordinator.find(str(ShareKey(group_id, topic_id, number)))
+                broker = await self._coordinator.find(str(ShareKey(call.group_id, topic_id, number)))
                 by_broker.setdefault(Address(broker.host, broker.port), []).append((topic_id, number))
             except KafkaError as error:
-                answers[topic_id, number] = error
-        for address, some in by_broker.items():
-            for begin in range(0, len(some), PARTITIONS_MAX):
-                piece = some[begin : begin + PARTITIONS_MAX]
+                call.answers[topic_id, number] = error
+        lanes = asyncio.Semaphore(BROKERS_AT_ONCE)
+        await asyncio.gather(*(self._ask_broker(call, address, some, lanes) for address, some in by_broker.items()))
+
+    async def _ask_broker(
+        self, call: _Call[AnswerT], address: Address, partitions: Sequence[SharePartition], lanes: asyncio.Semaphore
+    ) -> None:
+        async with lanes:
+            for begin in range(0, len(partitions), PARTITIONS_MAX):
+                piece = partitions[begin : begin + PARTITIONS_MAX]
+                left_s = call.deadline_s - asyncio.get_running_loop().time()
                 try:
-                    given = await ask(address, piece)
+                    given = await call.ask(address, piece, min(self._timeout_s, left_s))
                 except OUTSIDE as error:
                     failure = KafkaError(
                         ErrorCode.coordinator_not_available, f"share coordinator at {address}: {error}"
                     )
-                    answers |= dict.fromkeys(piece, failure)
+                    call.answers |= dict.fromkeys(piece, failure)
                 else:
                     unanswered = KafkaError(ErrorCode.unknown_server_error, f"{address} did not answer for it")
-                    answers |= {each: given.get(each, unanswered) for each in piece}
-        return answers
+                    call.answers |= {each: given.get(each, unanswered) for each in piece}
 
 
 class _Result(Protocol[PartitionT]):

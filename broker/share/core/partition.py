@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 
 from ....protocol import ErrorCode, KafkaError
 from .acknowledgements import Acknowledged, AcknowledgeType
-from .runs import FINISHED, Change, Lot, RecordState, Run, Runs
+from .runs import Change, Lot, RecordState, Run, Runs
 
 RUNS_PER_LOCK: Final = 4
 """Nothing new is acquired while there are more runs than this, times the locks that are allowed: finished runs of two
@@ -153,21 +153,28 @@ class SharePartition:
     @property
     def in_flight(self) -> int:
         """The number of offsets between start and end that are not finished."""
-        return sum(run.size for run in self._runs if not run.lot.is_finished)
+        return self._runs.sums.unfinished
+
+    @property
+    def in_flight_runs(self) -> int:
+        """The number of runs that have these."""
+        return self._runs.sums.unfinished_runs
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is locked, and no transition is under way."""
-        return not any(run.lot.state is RecordState.ACQUIRED or run.lot.change for run in self._runs)
+        return not self._runs.sums.busy_runs
 
     @property
     def completed(self) -> int:
         """The number of offsets between start and end that are finished, or will be once that is written."""
-        return sum(run.size for run in self._runs if run.lot.is_finished or _will_finish(run.lot))
+        return self._runs.sums.completed
 
     def next_fetch_offset(self) -> int:
         """Return where the log has to be read next."""
-        return next((run.first for run in self._runs if run.lot.is_available), self._runs.end)
+        if not self._runs.sums.available_runs:
+            return self._runs.end
+        return next(run.first for run in self._runs if run.lot.is_available)
 
     def can_acquire(self) -> bool:
         """Return whether a member could be given something if the log has it."""
@@ -175,12 +182,7 @@ class SharePartition:
 
     def next_deadline_ms(self) -> int | None:
         """Return when the next lock ends; None without one."""
-        deadlines = [
-            run.lot.deadline_ms
-            for run in self._runs
-            if run.lot.state is RecordState.ACQUIRED and run.lot.change is None
-        ]
-        return min(deadlines, default=None)
+        return self._runs.sums.next_deadline_ms()
 
     def _room(self) -> int:
         """How many offsets may be acquired for the first time."""
@@ -303,11 +305,7 @@ class SharePartition:
 
     def expire(self, now_ms: int) -> Write | None:
         """Take back what is locked for too long; return what has to be written of it."""
-        ended = [
-            run
-            for run in self._runs
-            if run.lot.state is RecordState.ACQUIRED and run.lot.change is None and run.lot.deadline_ms <= now_ms
-        ]
+        ended = [run for run in self._runs if run.lot.is_locked and run.lot.deadline_ms <= now_ms]
         self._runs.update(
             [(run.first, run.last, _becomes(Lot(self._released(run.lot), run.lot.delivery_count))) for run in ended]
         )
@@ -423,10 +421,6 @@ def _add(acquired: list[AcquiredRecords], piece: AcquiredRecords, batch_size: in
         acquired[-1] = last._replace(last=piece.last)
     else:
         acquired.append(piece)
-
-
-def _will_finish(lot: Lot) -> bool:
-    return lot.change is not None and lot.change.state in FINISHED
 
 
 def _unreadable(batch: StoredBatch) -> KafkaError:

@@ -10,19 +10,25 @@
 A run may have a transition: what it becomes once that is written. Until then it is what it was, and no other transition
 begins on it.
 
+What is asked at each fetch and acknowledgement (`Sums`) is kept while runs change, not summed up when it is asked.
+
 Invariants: runs cover every offset from the start to the end, without overlap, in their order; neighbours that are
 alike are one run. So there are at most twice as many runs as offsets that are not finished, and two.
 """
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 NOBODY: Final = ""
 NO_DEADLINE: Final = -1
+DEADLINES_KEPT: Final = 64
+"""Deadlines of locks that have ended are dropped once there are more than this, besides as many as are needed."""
 
 
 class RecordState(IntEnum):
@@ -62,6 +68,16 @@ class Lot(NamedTuple):
     def is_finished(self) -> bool:
         return self.state in FINISHED
 
+    @property
+    def will_be_finished(self) -> bool:
+        """Whether it is finished, or is once its transition is written."""
+        return self.state in FINISHED or (self.change is not None and self.change.state in FINISHED)
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether its lock may end: nothing is decided of it."""
+        return self.state is RecordState.ACQUIRED and self.change is None
+
     def is_held_by(self, member: str) -> bool:
         """Return whether the member may decide what becomes of it now."""
         return self.state is RecordState.ACQUIRED and self.member == member and self.change is None
@@ -80,12 +96,69 @@ class Run(NamedTuple):
         return self.last - self.first + 1
 
 
+class Sums:
+    """What runs add up to."""
+
+    def __init__(self) -> None:
+        self.unfinished = 0
+        """The offsets that are not finished."""
+        self.unfinished_runs = 0
+        self.completed = 0
+        """The offsets that are finished, or will be."""
+        self.available_runs = 0
+        self.busy_runs = 0
+        """The runs that are acquired, or have a transition."""
+        self._deadlines: Counter[int] = Counter()
+        """The number of locked runs that have each deadline."""
+        self._heap: list[int] = []
+        """The deadlines, and some that are none any longer."""
+
+    def replace(self, old: Iterable[Run], new: Iterable[Run]) -> None:
+        """Some runs have taken the place of others."""
+        for run in new:  # first, so that a deadline that stays is not pushed again
+            self._add(run, 1)
+        for run in old:
+            self._add(run, -1)
+        if len(self._heap) > 2 * len(self._deadlines) + DEADLINES_KEPT:
+            self._heap = sorted(self._deadlines)
+
+    def _add(self, run: Run, sign: int) -> None:
+        lot = run.lot
+        if not lot.is_finished:
+            self.unfinished += sign * run.size
+            self.unfinished_runs += sign
+        if lot.will_be_finished:
+            self.completed += sign * run.size
+        if lot.is_available:
+            self.available_runs += sign
+        if lot.state is RecordState.ACQUIRED or lot.change is not None:
+            self.busy_runs += sign
+        if lot.is_locked:
+            self._count_deadline(lot.deadline_ms, sign)
+
+    def _count_deadline(self, deadline_ms: int, sign: int) -> None:
+        count = self._deadlines[deadline_ms] + sign
+        if not count:
+            del self._deadlines[deadline_ms]
+            return
+        if count == sign == 1:
+            heapq.heappush(self._heap, deadline_ms)
+        self._deadlines[deadline_ms] = count
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when the next lock ends; None without one."""
+        while self._heap and self._heap[0] not in self._deadlines:
+            heapq.heappop(self._heap)
+        return self._heap[0] if self._heap else None
+
+
 class Runs:
     """The runs from `start` to below `end`."""
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.end = start
+        self.sums = Sums()
         self._runs: list[Run] = []
 
     def __len__(self) -> int:
@@ -145,11 +218,12 @@ class Runs:
         if offset <= self.start:
             return
         if offset >= self.end:
-            self._runs, self.end = [], offset
+            self._set(0, len(self._runs), [])
+            self.end = offset
         else:
             index = self._index(offset)
             run = self._runs[index]
-            self._runs[: index + 1] = [Run(offset, run.last, run.lot)]
+            self._set(0, index + 1, [Run(offset, run.last, run.lot)])
         self.start = offset
 
     def _index(self, offset: int) -> int:
@@ -164,7 +238,11 @@ class Runs:
                 joined[-1] = Run(joined[-1].first, run.last, run.lot)
             else:
                 joined.append(run)
-        self._runs[max(low - 1, 0) : high + 1] = joined
+        self._set(max(low - 1, 0), high + 1, joined)
+
+    def _set(self, low: int, high: int, runs: list[Run]) -> None:
+        self.sums.replace(self._runs[low:high], runs)
+        self._runs[low:high] = runs
 
 
 def _first(run: Run) -> int:

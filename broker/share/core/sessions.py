@@ -11,6 +11,9 @@
 | another epoch than the next | INVALID_SHARE_SESSION_EPOCH |
 | as many sessions or partitions as allowed | SHARE_SESSION_LIMIT_REACHED |
 
+An error of a partition that was reported is not reported again for `ERROR_AGAIN_S`, unless it is another one, or the
+member names the partition again: a fetch that finds nothing else waits.
+
 A member that opens a session again leaves the one before; what it has locked stays locked.
 """
 
@@ -30,6 +33,8 @@ PARTITIONS_MAX: Final = 200_000
 SESSION_PARTITIONS_MAX: Final = 10_000
 """The partitions of one session: each of its fetches looks at all of them."""
 MEMBER_ID_SIZE_MAX: Final = 128
+ERROR_AGAIN_S: Final = 1.0
+"""A member whose metadata was old when an error was reported has to request newer."""
 
 
 class SessionKey(NamedTuple):
@@ -64,13 +69,36 @@ class SessionChanges(NamedTuple):
 class ShareSession:
     """One session; `epoch` is that of the next request."""
 
-    __slots__ = ("connection", "epoch", "key", "partitions")
+    __slots__ = ("_reported", "connection", "epoch", "key", "partitions")
 
     def __init__(self, key: SessionKey, connection: ConnectionKey, partitions: Iterable[SharedPartition]) -> None:
         self.key = key
         self.connection = connection
         self.epoch = INITIAL_EPOCH + 1
         self.partitions: dict[SharedPartition, None] = dict.fromkeys(partitions)
+        self._reported: dict[SharedPartition, tuple[ErrorCode, float]] = {}
+        """The errors that were reported to the member, and when each has to be again."""
+
+    def change(self, wanted: Iterable[SharedPartition], forgotten: Iterable[SharedPartition]) -> None:
+        """Take in what a request names."""
+        for partition in wanted:
+            self.partitions[partition] = None
+            self._reported.pop(partition, None)
+        for partition in forgotten:
+            self.partitions.pop(partition, None)
+            self._reported.pop(partition, None)
+
+    def reported_until_s(self, partition: SharedPartition, code: ErrorCode, now_s: float) -> float | None:
+        """Return until when an error need not be reported; None if it has to be now."""
+        reported, until_s = self._reported.get(partition, (None, now_s))
+        return until_s if reported is code and now_s < until_s else None
+
+    def note_reported(self, partition: SharedPartition, code: ErrorCode, now_s: float) -> None:
+        """An error is reported to the member; `none`: it is over."""
+        if code is ErrorCode.none:
+            self._reported.pop(partition, None)
+        elif partition in self.partitions:
+            self._reported[partition] = code, now_s + ERROR_AGAIN_S
 
     def turn(self) -> list[SharedPartition]:
         """Return the partitions, of which another one is the first at each request."""
@@ -118,9 +146,7 @@ class ShareSessions:
         added = sum(1 for partition in dict.fromkeys(wanted) if partition not in session.partitions)
         self._check_room(len(session.partitions) + added, self._partitions + added)
         before = len(session.partitions)
-        session.partitions.update(dict.fromkeys(wanted))
-        for partition in forgotten:
-            session.partitions.pop(partition, None)
+        session.change(wanted, forgotten)
         self._partitions += len(session.partitions) - before
         self._continue(session, connection)
         return session

@@ -85,11 +85,14 @@ class Shard:
     def committed(self, record: ShareRecord, offset: int) -> None:
         """A record that was decided is in the log, committed."""
         pending = self.pending.get(record.key)
-        if pending and pending[0].record is record:
-            pending.popleft()
-            if not pending:
-                del self.pending[record.key]
-        self.replay(record, offset)
+        if not pending or pending[0].record is not record:
+            self.replay(record, offset)
+            return
+        # What came before it is committed too: the state is the one that was decided.
+        state = pending.popleft().state
+        if not pending:
+            del self.pending[record.key]
+        self._hold(record, state, offset)
 
     def lost(self, key: ShareKey) -> list[object]:
         """Forget what is not committed of a share-partition; return the tokens, newest first."""
@@ -99,13 +102,18 @@ class Shard:
 
     def replay(self, record: ShareRecord, offset: int) -> None:
         """Take in a record of the log, in the order of the log."""
-        key, value = record.key, record.value
-        if value is None:
-            self.held.pop(key, None)
+        before, value = self.held.get(record.key), record.value
+        state = None if value is None else applied(None if before is None else before.state, value)
+        self._hold(record, state, offset)
+
+    def _hold(self, record: ShareRecord, state: ShareState | None, offset: int) -> None:
+        if state is None:
+            self.held.pop(record.key, None)
             return
-        before = self.held.get(key)
-        state = applied(None if before is None else before.state, value)
-        self.held[key] = Held(state, offset if before is None or isinstance(value, Snapshot) else before.offset)
+        before = self.held.get(record.key)
+        if before is not None and not isinstance(record.value, Snapshot):
+            offset = before.offset
+        self.held[record.key] = Held(state, offset)
 
     def needed_offset(self, end_offset: int) -> int:
         """Return the offset below which no committed record is needed; `end_offset` if nothing is held."""

@@ -3,6 +3,7 @@
 | request | judged by | becomes |
 |---|---|---|
 | initialize | state epoch | a snapshot that begins at the start offset, without batches; nothing in the same epoch |
+| initialize, without a start offset | state epoch | the same for what is not known yet; else nothing |
 | read, by a leader under a new leader epoch | leader epoch | an update with that epoch |
 | write | leader epoch, state epoch | an update; every N-th a snapshot |
 
@@ -73,14 +74,16 @@ def _updated(snapshot: Snapshot, value: Update) -> Snapshot:
 
 
 def initialized(state: ShareState | None, state_epoch: int, start_offset: int, now_ms: int) -> Snapshot | None:
-    """Return the snapshot with which a share-partition begins, or begins again; None if it has begun in this epoch: a
-    request that comes twice must not drop what was acknowledged between. Raise FENCED_STATE_EPOCH.
+    """Return the snapshot with which a share-partition begins, or begins again; None if it has begun: in this epoch, or
+    in any if no start offset is given. A request that comes twice, the second time in a newer epoch of its group, must
+    not drop what was acknowledged between; an operator who lets it begin again says where. Raise FENCED_STATE_EPOCH.
     """
     if start_offset < NO_OFFSET:
         raise KafkaError(ErrorCode.invalid_request, f"start offset {start_offset} is below -1, which is not known yet")
     if state is not None and NOT_GIVEN != state_epoch < state.snapshot.state_epoch:
         raise _fenced(ErrorCode.fenced_state_epoch, "state epoch", state_epoch, state.snapshot.state_epoch)
-    if state is not None and NOT_GIVEN != state_epoch == state.snapshot.state_epoch:
+    is_same = state_epoch != NOT_GIVEN and state is not None and state_epoch == state.snapshot.state_epoch
+    if is_same or (state is not None and start_offset == NO_OFFSET):
         return None
     return Snapshot(
         snapshot_epoch=0 if state is None else state.snapshot.snapshot_epoch + 1,

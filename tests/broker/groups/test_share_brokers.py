@@ -232,7 +232,8 @@ async def test_offsets_are_set_and_deleted_while_nobody_reads(group: Group) -> N
     assert await group.alter(5) == (NONE, NONE)
     assert await group.alter(5, partition=7) == (NONE, ErrorCode.unknown_topic_or_partition)
     assert await group.alter(5, topic="no") == (NONE, ErrorCode.unknown_topic_or_partition)
-    assert await group.alter(-2) == (NONE, ErrorCode.invalid_request)
+    for unknown in (-1, -2):
+        assert await group.alter(unknown) == (NONE, ErrorCode.invalid_request)
     assert await group.offsets() == {"t": (NONE, 5)}
     assert await group.offsets("t", "no") == {"t": (NONE, 5), "no": (ErrorCode.unknown_topic_or_partition, -1)}
     names = tuple(DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in ("t", "no"))
@@ -282,6 +283,17 @@ async def test_a_group_is_deleted_with_its_state(nodes: Nodes, group: Group) -> 
     await until(lambda: any(active.is_loaded for active in nodes[1].groups.shards))
     assert group.active.shard.shares == {}
     assert (await group.beat()).assignment is not None, "it begins again"
+
+
+async def test_an_operator_waits_so_long_for_the_work_before_it(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    await group.beat()
+    await group.beat("m", -1)
+    monkeypatch.setattr(share_groups, "WORK_WAIT_S", 0.01)
+    shares = group.active.shares
+    shares._work["g"] = asyncio.get_running_loop().create_future()
+    assert await group.delete() is ErrorCode.coordinator_not_available
+    shares._end_work("g")
+    assert await group.delete() is NONE
 
 
 async def test_a_deletion_that_cannot_be_queued_never_was(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,6 +371,23 @@ async def test_a_deletion_that_another_coordinator_began_is_ended(nodes: Nodes, 
     (state,) = nodes[1].shares.shards
     assert not state.shard.held
     assert replace(held, deleting={}).is_empty
+
+
+async def test_a_deletion_that_was_not_ended_is_before_a_member_begins_again(nodes: Nodes, group: Group) -> None:
+    await group.beat()
+    await group.beat("m", -1)
+    assert await group.alter(5) == (NONE, NONE)
+    states = nodes[1].groups.states
+    nodes[1].groups.use(share_groups.NoStates())
+    assert await group.delete() is ErrorCode.coordinator_not_available
+    nodes[1].groups.use(states)
+    (state,) = nodes[1].shares.shards
+    assert [held.state.snapshot.start_offset for held in state.shard.held.values()] == [5]
+    joined = await group.beat("n")
+    assert joined.assignment is not None
+    assert [each.partitions for each in joined.assignment.topic_partitions] == [(0,)]
+    assert group.active.shard.shares["g"].starts.deleting == {}
+    assert await group.offsets("t") == {"t": (NONE, -1)}, "nothing of the deleted state is left"
 
 
 def test_what_is_initialized_at_once_is_bounded() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tierfetch.broker.handlers.offsets import OffsetHandlers
+from tierfetch.broker.handlers.tier_reads import RemoteReads
 from tierfetch.broker.share.fetching import ShareQuota
 from tierfetch.broker.share.parts import ShareGroups
 from tierfetch.broker.share.settings import GroupShareSettings, OffsetReset, ShareLimits
@@ -42,7 +43,14 @@ Batch = tuple[int, int, Sequence[int]]
 class Scene:
     """Share groups on the host; every group begins at the start of the log."""
 
-    def __init__(self, host: Host, *, quota: ShareQuota | None = None, sessions_max: int = 10) -> None:
+    def __init__(
+        self,
+        host: Host,
+        *,
+        quota: ShareQuota | None = None,
+        sessions_max: int = 10,
+        remote: RemoteReads | None = None,
+    ) -> None:
         self.host = host
         self.persister = FakeSharePersister()
         self.settings = GroupShareSettings(reset=OffsetReset.EARLIEST)
@@ -54,7 +62,7 @@ class Scene:
             lambda _: self.settings,
             ShareLimits(sessions_max=sessions_max),
             OffsetHandlers(host.hosted, None, search_timeout_ms=1_000),
-            None,
+            remote,
             quota,
             lambda: NOW_MS,
         )

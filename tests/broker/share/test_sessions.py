@@ -9,6 +9,7 @@ import pytest
 from tierfetch.broker.share.core import sessions as module
 from tierfetch.broker.share.core.sessions import (
     EPOCH_MAX,
+    ERROR_AGAIN_S,
     FINAL_EPOCH,
     MEMBER_ID_SIZE_MAX,
     ConnectionKey,
@@ -53,6 +54,25 @@ def test_each_request_looks_at_another_partition_first() -> None:
     turns = [sessions.begin_fetch(KEY, epoch, HERE, SessionChanges()).turn()[0] for epoch in (1, 2, 3)]
     assert sorted(turns) == [A, B, C]
     assert opened().begin_fetch(KEY, 0, HERE, SessionChanges()).turn() == []
+
+
+def test_an_error_is_reported_again_when_it_has_changed_after_a_while_and_when_asked_for() -> None:
+    session = opened(A).find(KEY)
+    assert session is not None
+    gone, denied = ErrorCode.not_leader_or_follower, ErrorCode.topic_authorization_failed
+    assert session.reported_until_s(A, gone, 10.0) is None
+    session.note_reported(A, gone, 10.0)
+    assert session.reported_until_s(A, gone, 10.9) == 10.0 + ERROR_AGAIN_S
+    assert session.reported_until_s(A, gone, 10.0 + ERROR_AGAIN_S) is None
+    assert session.reported_until_s(A, denied, 10.9) is None
+    for end in (lambda: session.note_reported(A, ErrorCode.none, 0), lambda: session.change([A], [])):
+        session.note_reported(A, gone, 10.0)
+        end()
+        assert session.reported_until_s(A, gone, 10.1) is None
+    session.change([], [A])
+    session.note_reported(A, gone, 10.0)
+    session.change([A], [])
+    assert session.reported_until_s(A, gone, 10.1) is None
 
 
 def test_a_request_that_does_not_fit_its_session_is_refused() -> None:

@@ -11,8 +11,12 @@ import pytest
 
 from tierfetch.broker.cluster.view import PartitionRegistration
 from tierfetch.broker.replicas.partition import Partition
+from tierfetch.broker.share import partitions as partitions_module
 from tierfetch.broker.share.core.partition import ShareSettings
 from tierfetch.broker.share.core.runs import RecordState
+from tierfetch.broker.share.core.sessions import ConnectionKey, SessionChanges, SessionKey, SharedPartition
+from tierfetch.broker.share.fetching import PARTITIONS_AT_ONCE
+from tierfetch.broker.share.live import LiveSharePartition
 from tierfetch.broker.share.persister import ShareKey
 from tierfetch.broker.share.settings import GroupShareSettings, OffsetReset
 from tierfetch.log.core import AppendOrigin, LogConfig
@@ -20,6 +24,7 @@ from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.share_records import ForgottenTopic
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.rlm.reader import RemoteRead, RemoteRecords
 from tierfetch.tests.broker.hosting import NOW_MS, Host, append, batch
 from tierfetch.tests.broker.share.consuming import (
     ACCEPT,
@@ -231,6 +236,41 @@ async def test_a_fetch_waits_for_the_one_that_is_reading(host: Host, scene: Scen
     assert ((await reading).acquired, (await waiting).acquired) == (((0, 0, 1),), ((1, 1, 1),))
 
 
+class SlowTier:
+    """Answers nothing until the test says so."""
+
+    def __init__(self) -> None:
+        self.answered: list[asyncio.Future[RemoteRecords | None]] = []
+
+    async def read(self, _: RemoteRead) -> RemoteRecords | None:
+        self.answered.append(asyncio.get_running_loop().create_future())
+        return await self.answered[-1]
+
+
+async def test_a_fetch_that_waits_for_the_tier_keeps_nothing_from_others_but_what_it_waits_for(host: Host) -> None:
+    tier = SlowTier()
+    scene = Scene(host, remote=tier)
+    old = await host.topic("old", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
+    await append(old, *(batch(b"a" * 30) for _ in range(4)))
+    await old.log.delete_local_segments(3)
+    empty = await topic(host, name="empty")
+    first = Member(scene, "a", id_of(old), id_of(empty))
+    reading = asyncio.create_task(first.ask(max_wait_ms=FOREVER_MS))
+    await until(lambda: len(tier.answered) == 1)
+    second = Member(scene, "b", id_of(empty), connection=2)
+    waiting = asyncio.create_task(second.fetch(max_wait_ms=FOREVER_MS))
+    await turns()
+    await append(empty, batch(b"v"))
+    assert (await waiting).acquired == ((0, 0, 1),)
+    live = scene.groups.partitions.find(key_of(old))
+    assert live is not None
+    assert live.is_being_read
+    tier.answered[0].set_result(RemoteRecords(batch(b"a" * 30), 1))
+    assert {topic_id: each.acquired for (topic_id, _), each in (await fetched(await reading)).items()} == {
+        id_of(old): ((0, 0, 1),)
+    }
+
+
 async def test_a_lock_ends_and_wakes_who_waits(host: Host, scene: Scene) -> None:
     scene.settings = replace(scene.settings, records=ShareSettings(lock_ms=20))
     partition = await topic(host, 1)
@@ -264,6 +304,70 @@ async def test_the_end_of_a_session_releases_its_locks(host: Host, scene: Scene,
         scene.groups.connection_watcher("PLAINTEXT")(1)
     assert (await waiting).acquired == ((0, 0, count),)
     assert await first.acknowledge((0, 0, [ACCEPT])) == ErrorCode.share_session_not_found
+
+
+def releases(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
+    """Return the topics of the share-partitions that are asked to release something, as they come."""
+    asked: list[UUID] = []
+    release = LiveSharePartition.release
+
+    def noted(live: LiveSharePartition, member: str, *, was_given: bool) -> None:
+        asked.append(live.key.topic_id)
+        release(live, member, was_given=was_given)
+
+    monkeypatch.setattr(LiveSharePartition, "release", noted)
+    return asked
+
+
+async def test_the_end_of_a_session_looks_only_where_it_has_acquired_something(
+    host: Host, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = releases(monkeypatch)
+    first, second, gone = [await topic(host, 1, name=name) for name in "tuv"]
+    shares = scene.groups.partitions
+    a, b = Member(scene, "a", id_of(first), id_of(gone)), Member(scene, "b", id_of(second), connection=2)
+    await a.ask(max_wait_ms=FOREVER_MS, min_bytes=2 * len(batch(b"v")))
+    await b.fetch(max_wait_ms=FOREVER_MS)
+    shares.resigned(gone.partition.topic_partition)
+    shares.connection_ended(ConnectionKey("PLAINTEXT", 1))
+    shares.connection_ended(ConnectionKey("PLAINTEXT", 1))
+    assert asked == [id_of(first)]
+    await b.ask_to_acknowledge(epoch=-1)
+    assert asked == [id_of(first), id_of(second)]
+
+
+async def test_a_session_with_many_share_partitions_ends_within_the_loops_share(
+    host: Host, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions_module, "ENDED_AT_ONCE", 1)
+    asked = releases(monkeypatch)
+    ids = [id_of(await topic(host, 1, name=name)) for name in "tuv"]
+    member, size = Member(scene, "a", *ids), len(ids) * len(batch(b"v"))
+    await member.ask(max_wait_ms=FOREVER_MS, min_bytes=size)
+    scene.groups.connection_watcher("PLAINTEXT")(1)
+    assert len(asked) == 1
+    again = Member(scene, "a", asked[0])
+    assert (await again.fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 0, 2),)
+    await until(lambda: sorted(asked) == sorted(ids))
+    assert (await Member(scene, "b", *ids, connection=2).ask(min_bytes=size)).error_code is ErrorCode.none
+
+
+async def test_what_a_member_acquires_again_is_not_released_by_the_end_of_its_session_before(
+    host: Host, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions_module, "ENDED_AT_ONCE", 0)
+    asked = releases(monkeypatch)
+    partition = await topic(host, 1, 1)
+    await Member(scene, "a", id_of(partition)).fetch(max_wait_ms=FOREVER_MS, max_records=1)
+    shares = scene.groups.partitions
+    live = shares.find(key_of(partition))
+    assert live is not None
+    shares.connection_ended(ConnectionKey("PLAINTEXT", 1))
+    key = SessionKey(GROUP, "a")
+    shares.begin_fetch(key, 0, ConnectionKey("PLAINTEXT", 1), SessionChanges([SharedPartition(id_of(partition), 0)]))
+    shares.note_held(key, live)
+    await turns()
+    assert asked == []
 
 
 async def test_the_last_fetch_of_a_session_acknowledges_and_fetches_nothing(host: Host, scene: Scene) -> None:
@@ -409,6 +513,43 @@ async def test_errors_of_partitions_that_cannot_be_read(host: Host, scene: Scene
         ErrorCode.unknown_topic_id,
         ErrorCode.not_leader_or_follower,
     ]
+
+
+async def test_an_error_that_was_reported_is_reported_again_when_it_changes_or_after_a_while(
+    host: Host, scene: Scene
+) -> None:
+    """A member with a partition that is led elsewhere was answered at once, for ever: it fetched in a busy loop."""
+    elsewhere, here = await host.topic("t", 2, 1), await topic(host, 1, name="u")
+    member, loop = Member(scene, "a", id_of(elsewhere), id_of(here)), asyncio.get_running_loop()
+    answers = await fetched(await member.ask(max_wait_ms=FOREVER_MS))
+    assert answers[id_of(elsewhere), 0].error == ErrorCode.not_leader_or_follower
+    answers = await fetched(await member.ask(max_wait_ms=FOREVER_MS))
+    assert answers == {(id_of(here), 0): Fetched(acquired=((0, 0, 1),), base_offsets=(0,))}
+    waiting = asyncio.create_task(member.ask(max_wait_ms=FOREVER_MS))
+    await turns()
+    assert not waiting.done()
+    began_s = loop.time()
+    assert (await fetched(await waiting))[id_of(elsewhere), 0].error == ErrorCode.not_leader_or_follower
+    assert 0 < loop.time() - began_s < 5
+    member.context = replace(member.context, rights=Rights())
+    answers = await fetched(await member.ask(max_wait_ms=FOREVER_MS))
+    assert {each.error for each in answers.values()} == {ErrorCode.topic_authorization_failed}
+
+
+async def test_a_fetch_leaves_the_loop_to_others_between_its_partitions(host: Host, scene: Scene) -> None:
+    unknown = [UUID(int=1000 + number) for number in range(3 * PARTITIONS_AT_ONCE)]
+    member, loop, gaps = Member(scene, "a", *unknown), asyncio.get_running_loop(), 0
+
+    def count() -> None:
+        nonlocal gaps
+        gaps += 1
+        timer[0] = loop.call_soon(count)
+
+    timer = [loop.call_soon(count)]
+    answers = await fetched(await member.ask(max_wait_ms=FOREVER_MS))
+    timer[0].cancel()
+    assert len(answers) == len(unknown)
+    assert gaps >= 2, "600 partitions, looked at and answered, take more than an iteration's share"
 
 
 class Rights:

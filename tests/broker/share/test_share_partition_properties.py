@@ -18,6 +18,7 @@ from tierfetch.broker.share.core.partition import (
 )
 from tierfetch.broker.share.core.runs import FINISHED, RecordState
 from tierfetch.protocol.errors import KafkaError
+from tierfetch.tests.broker.share.test_runs import check_sums
 
 SETTINGS: Final = ShareSettings(delivery_count_max=3, locks_max=6, lock_ms=100)
 MEMBERS: Final = ("a", "b", "c")
@@ -175,6 +176,7 @@ class Shared(RuleBasedStateMachine):
         edges = [partition.start_offset, *(run.last + 1 for run in runs)]
         assert [run.first for run in runs] == edges[:-1]
         assert edges[-1] == partition.end_offset
+        check_sums(partition._runs)
         assert not runs or not runs[0].lot.is_finished, "the start is finished"
         locked = {
             number: run.lot.member

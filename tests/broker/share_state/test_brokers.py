@@ -166,6 +166,21 @@ async def test_what_is_written_is_read_by_the_next_leader_and_the_one_before_is_
     assert (summary.leader_epoch, summary.start_offset, summary.delivery_complete_count) == (4, 5, 7)
 
 
+async def test_a_share_partition_that_is_initialized_again_keeps_its_state_unless_it_is_told_where_to_begin(
+    shares: Shares,
+) -> None:
+    await shares.ready()
+    assert await shares.initialize(1, -1) is NONE
+    assert (await shares.read()).start_offset == -1
+    assert await shares.write(5, 6) is NONE
+    assert await shares.initialize(2, -1) is NONE, "the answer of the first was lost, and a member has joined"
+    found = await shares.read()
+    assert (found.state_epoch, [(each.first_offset, each.last_offset) for each in found.state_batches]) == (1, [(5, 6)])
+    assert await shares.initialize(3, 0) is NONE
+    found = await shares.read()
+    assert (found.state_epoch, found.start_offset, found.state_batches) == (3, 0, ())
+
+
 async def test_what_makes_no_sense_is_refused_and_nothing_is_kept(shares: Shares) -> None:
     assert await shares.find("g:nonsense:0") is ErrorCode.invalid_request
     assert await shares.find("no-partition") is ErrorCode.invalid_request

@@ -128,6 +128,18 @@ def test_to_begin_again_drops_batches_and_keeps_the_fence() -> None:
 def test_to_begin_twice_in_one_epoch_drops_nothing() -> None:
     state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
     assert initialized(state, 2, 100, NOW_MS + 1) is None
+
+
+@pytest.mark.parametrize("state_epoch", [2, 3, -1])
+def test_to_begin_again_without_an_offset_drops_nothing_whatever_the_epoch(state_epoch: int) -> None:
+    """A member that joined before the second try had raised the epoch: what was acknowledged between was dropped."""
+    state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
+    assert initialized(state, state_epoch, -1, NOW_MS + 1) is None
+    with pytest.raises(KafkaError):
+        initialized(state, 1, -1, NOW_MS)
+    reset = initialized(state, 3, 0, NOW_MS + 1)
+    assert reset is not None, "an operator's reset wins"
+    assert (reset.start_offset, reset.batches) == (0, ())
     assert initialized(state, -1, 100, NOW_MS + 1) is not None, "an epoch that is not given is not judged"
 
 
@@ -206,6 +218,17 @@ class Log:
             batch = Batch(number, number + 3, state_number, 1)
             asked = write(batch, state_epoch=-1, leader_epoch=-1, start_offset=number // 2)
             self.decide(key, written(state, asked, 2, NOW_MS))
+
+
+def test_a_commit_takes_the_state_that_was_decided() -> None:
+    """Each record was applied twice, with all batches of its share-partition."""
+    log = Log()
+    log.decide(A, new())
+    log.step("write", A, 3, ACKNOWLEDGED)
+    decided = [each.state for each in log.shard.pending[A]]
+    for state in decided:
+        log.commit()
+        assert log.shard.held[A].state is state
 
 
 @given(steps)

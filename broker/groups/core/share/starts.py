@@ -5,7 +5,9 @@
                                 +-- failed: uninitialized             +-- deleting --share coordinator--> uninitialized
 
 What is about to be done is durable before it is done, so a deletion of the group finds all that there may be. What is
-initialized is not initialized again, unless an operator resets its offsets: that forgets what was delivered.
+initialized is not initialized again, unless an operator resets its offsets: that forgets what was delivered. So does a
+deletion, which is ended before anything of its topic is initialized: share coordinators keep the state that they have,
+unless they are given an offset.
 """
 
 from __future__ import annotations
@@ -29,16 +31,14 @@ def put_starts(decision: ShareDecision, starts: Starts) -> None:
 
 
 def begin(decision: ShareDecision, topics: Topics) -> None:
-    """Note share-partitions that are about to be initialized, or again; what was to be deleted of their topics is no
-    longer, because that is what initializing does.
-    """
+    """Note share-partitions that are about to be initialized, or again. Nothing of their topics is being deleted."""
     starts = decision.group.starts
     put_starts(
         decision,
         Starts(
             initializing=_united(starts.initializing, topics),
             initialized=starts.initialized,
-            deleting={topic_id: name for topic_id, name in starts.deleting.items() if topic_id not in topics},
+            deleting=starts.deleting,
         ),
     )
 

@@ -11,7 +11,7 @@ member a whole session, and so does the undoing of a removal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from enum import Enum
 from typing import Final
 from uuid import UUID
@@ -26,6 +26,8 @@ LEAVING: Final = -1
 OVERHEAD_BYTES: Final = 1024
 """A member besides its texts and assignments, or the group itself."""
 PARTITION_BYTES: Final = 64
+NAME_BYTES: Final = 70
+"""A name that a member subscribes to, besides its characters."""
 
 
 class ShareGroupState(Enum):
@@ -44,6 +46,8 @@ class ShareGroup:
         self.metadata_hash = 0
         self.target_epoch = 0
         self.members: dict[str, ShareMember] = {}
+        self._subscribers: dict[str, int] = {}
+        """How many members subscribe to each topic."""
         self.targets: dict[str, Assignment] = {}
         self.currents: dict[str, Current] = {}
         self.starts = NO_STARTS
@@ -51,6 +55,8 @@ class ShareGroup:
         """When each member is lost, unless it sends a heartbeat before."""
         self.seen_topics: int | None = None
         """The version of the topics that `metadata_hash` was compared with; None if that is not known."""
+        self._begun_topics: int | None = None
+        """The version of the topics of which all share-partitions are initialized; None if that is not known."""
         self.bytes_held = OVERHEAD_BYTES
 
     # Records.
@@ -95,6 +101,10 @@ class ShareGroup:
 
     def _set_member(self, member_id: str, member: ShareMember | None) -> None:
         old = self.members.pop(member_id, None)
+        if member is not None and (old is None or old.topics != member.topics):
+            self._begun_topics = None
+        if old is None or member is None or old.topics != member.topics:
+            self._count_subscribers(member, old)
         if old is not None:
             self.bytes_held -= _bytes_of(member_id, old)
         if member is None:
@@ -103,13 +113,22 @@ class ShareGroup:
         self.members[member_id] = member
         self.bytes_held += _bytes_of(member_id, member)
 
+    def _count_subscribers(self, new: ShareMember | None, old: ShareMember | None) -> None:
+        counts = self._subscribers
+        for name in () if new is None else new.topics:
+            counts[name] = counts.get(name, 0) + 1
+        for name in () if old is None else old.topics:
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
+
     def _set_starts(self, starts: Starts) -> None:
         for value, sign in ((self.starts, -1), (starts, 1)):
             for topics in (value.initializing, value.initialized):
                 for topic in topics.values():
                     self.bytes_held += sign * (OVERHEAD_BYTES // 8 + PARTITION_BYTES * len(topic.partitions))
         self.starts = starts
-        self.seen_topics = None
+        self.seen_topics = self._begun_topics = None
 
     def _count(self, assignment: Assignment | None, sign: int) -> None:
         for numbers in (assignment or NOTHING).values():
@@ -190,9 +209,9 @@ class ShareGroup:
         """Return what a member has; nothing in epoch 0 for one that has just come."""
         return self.currents.get(member_id) or Current(epoch=0, previous_epoch=0, state=MemberState.STABLE)
 
-    def subscribed_topics(self) -> frozenset[str]:
+    def subscribed_topics(self) -> Set[str]:
         """Return the topics of all members."""
-        return frozenset(name for member in self.members.values() for name in member.topics)
+        return self._subscribers.keys()
 
     def assignable(self, topics: Topics) -> dict[str, tuple[Topic, frozenset[int]]]:
         """Return the share-partitions that may be assigned: initialized, of topics that are there, by name."""
@@ -206,8 +225,12 @@ class ShareGroup:
                     found[name] = topic, numbers
         return found
 
-    def uninitialized(self, topics: Topics) -> Mapping[UUID, TopicStarts]:
-        """Return the share-partitions of its topics that are not initialized."""
+    def uninitialized(self, topics: Topics, version: int) -> Mapping[UUID, TopicStarts]:
+        """Return the share-partitions of its topics that are not initialized. Nothing is looked at again, heartbeat for
+        heartbeat, while topics, subscriptions and what is initialized are those of a look that has found none.
+        """
+        if self._begun_topics == version:
+            return {}
         missing = {}
         for name in sorted(self.subscribed_topics()):
             topic = topics.get(name)
@@ -216,9 +239,12 @@ class ShareGroup:
                 numbers = frozenset(range(topic.partitions)) - (frozenset() if started is None else started.partitions)
                 if numbers:
                     missing[topic.topic_id] = TopicStarts(name, numbers)
+        if not missing:
+            self._begun_topics = version
         return missing
 
 
 def _bytes_of(member_id: str, member: ShareMember) -> int:
     texts = (member_id, member.rack_id, member.client_id, member.client_host)
-    return OVERHEAD_BYTES + sum(len(text or "") for text in (*texts, *member.topics))
+    names = sum(len(name) for name in member.topics) + NAME_BYTES * len(member.topics)
+    return OVERHEAD_BYTES + sum(len(text or "") for text in texts) + names
