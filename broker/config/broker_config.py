@@ -302,26 +302,26 @@ class ShareKeys(PropertyKeys):
     group_share_heartbeat_interval_ms: PositiveInt = 5_000
     group_share_min_heartbeat_interval_ms: PositiveInt = 5_000
     group_share_max_heartbeat_interval_ms: PositiveInt = 15_000
-    group_share_max_size: Annotated[int, Field(ge=1, le=1000)] = 200
+    group_share_max_size: Annotated[int, Field(ge=1, le=1000), ConfigType.INT] = 200
     group_share_record_lock_duration_ms: Annotated[int, Field(ge=1000, le=3_600_000)] = 30_000
-    group_share_min_record_lock_duration_ms: Annotated[int, Field(ge=1000, le=30_000)] = 15_000
+    group_share_min_record_lock_duration_ms: Annotated[int, Field(ge=1000, le=30_000), ConfigType.INT] = 15_000
     group_share_max_record_lock_duration_ms: Annotated[int, Field(ge=30_000, le=3_600_000)] = 60_000
-    group_share_delivery_count_limit: Annotated[int, Field(ge=2, le=10)] = 5
-    group_share_min_delivery_count_limit: Annotated[int, Field(ge=2, le=5)] = 2
-    group_share_max_delivery_count_limit: Annotated[int, Field(ge=5, le=25)] = 10
-    group_share_partition_max_record_locks: Annotated[int, Field(ge=100, le=10_000)] = 2_000
-    group_share_min_partition_max_record_locks: Annotated[int, Field(ge=100, le=2_000)] = 100
-    group_share_max_partition_max_record_locks: Annotated[int, Field(ge=2_000, le=10_000)] = 10_000
+    group_share_delivery_count_limit: Annotated[int, Field(ge=2, le=10), ConfigType.INT] = 5
+    group_share_min_delivery_count_limit: Annotated[int, Field(ge=2, le=5), ConfigType.INT] = 2
+    group_share_max_delivery_count_limit: Annotated[int, Field(ge=5, le=25), ConfigType.INT] = 10
+    group_share_partition_max_record_locks: Annotated[int, Field(ge=100, le=10_000), ConfigType.INT] = 2_000
+    group_share_min_partition_max_record_locks: Annotated[int, Field(ge=100, le=2_000), ConfigType.INT] = 100
+    group_share_max_partition_max_record_locks: Annotated[int, Field(ge=2_000, le=10_000), ConfigType.INT] = 10_000
     group_share_max_share_sessions: PositiveInt = 2_000
     share_coordinator_state_topic_num_partitions: PositiveInt = 50
     share_coordinator_state_topic_replication_factor: Annotated[int, Field(ge=1, le=32767)] = 3
-    share_coordinator_state_topic_min_isr: PositiveInt = 2
+    share_coordinator_state_topic_min_isr: Annotated[int, Field(ge=1, le=32767)] = 2
     share_coordinator_state_topic_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
     share_coordinator_state_topic_compression_codec: Annotated[int, Field(ge=0, le=4), ConfigType.INT] = 0
     """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
     share_coordinator_state_topic_prune_interval_ms: PositiveInt = 300_000
     """How often records that are no longer needed are deleted."""
-    share_coordinator_snapshot_update_records_per_snapshot: Annotated[int, Field(ge=0, le=500)] = 500
+    share_coordinator_snapshot_update_records_per_snapshot: Annotated[int, Field(ge=0, le=500), ConfigType.INT] = 500
     share_coordinator_write_timeout_ms: PositiveInt = 5_000
 
     @model_validator(mode="after")

@@ -192,6 +192,8 @@ def check_divergence(
     """None where the leader's log holds (last_fetched_epoch, fetch_offset - 1), as far as epochs can tell."""
     if last_fetched_epoch == epochs.latest_epoch and fetch_offset <= log_end_offset:
         return None
+    if last_fetched_epoch < 0:
+        return Refuse(ErrorCode.offset_out_of_range, f"last fetched epoch {last_fetched_epoch}, expected at least 0")
     end = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
     if end.end_offset < 0:
         if rules.unknown_epoch_diverges_to_end:

@@ -137,11 +137,11 @@ class LeaderEpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """Where the largest known epoch <= `epoch` ended (KIP-279), `log_end_offset` being the end of the latest one.
 
-        Above every known epoch, or negative: (-1, -1). Below every known epoch: (epoch, first start offset), because
-        data of that epoch, if there was any, has left the log. `epoch` is as a peer sent it.
+        Above every known epoch, or -1: (-1, -1). Below every known epoch: (epoch, first start offset), because data of
+        that epoch, if there was any, has left the log. `epoch` is as a peer sent it; as in Kafka, -2 is below all.
         """
         latest_epoch = self.latest_epoch
-        if not 0 <= epoch <= latest_epoch:
+        if epoch == UNDEFINED_EPOCH or epoch > latest_epoch or not self._entries:
             return UNDEFINED_EPOCH_END
         if epoch == latest_epoch:
             return EpochEnd(epoch, log_end_offset)

@@ -39,6 +39,11 @@ from tierfetch.protocol.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from tierfetch.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from tierfetch.protocol.messages.share_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateRequestPartitionData,
+    DeleteStateData,
+)
 from tierfetch.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -47,6 +52,7 @@ from tierfetch.protocol.messages.transactions import (
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch, iter_batches, iter_records
 from tierfetch.protocol.requests import offsets_of
+from tierfetch.protocol.topics import uuid_to_text
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.security.client import ClientIdentity
 from tierfetch.tests.messages import fitting, request_of
@@ -153,6 +159,31 @@ class Scene:
         """The first who looks for one has the topic of the groups made."""
         answer = await self.send(FindCoordinatorRequest(coordinator_keys=(COMMITTED,)))
         return answer.coordinators[0].error_code
+
+    async def set_share_version(self, level: int) -> None:
+        """A new cluster begins at 0 here, and at 1 with Apache Kafka."""
+        update = {
+            "feature": "share.version",
+            "max_version_level": level,
+            "upgrade_type": 1 if level else 2,
+            "allow_downgrade": not level,
+        }
+        body = {"timeout_ms": 10_000, "feature_updates": [update], "validate_only": False}
+        answer = await self.ask(ApiKey.UPDATE_FEATURES, body)
+        assert answer.error_code is ErrorCode.none, answer
+
+    async def share_coordinator(self) -> ErrorCode:
+        """The first who looks for one has its topic made."""
+        key = f"state:{uuid_to_text(self.topic_ids[TOPIC])}:0"
+        answer = await self.send(FindCoordinatorRequest(key_type=2, coordinator_keys=(key,)))
+        return answer.coordinators[0].error_code
+
+    async def share_state(self) -> ErrorCode:
+        """Return whether the topic is read."""
+        data = DeleteShareGroupStateRequestPartitionData(partition=0)
+        topic = DeleteStateData(topic_id=self.topic_ids[TOPIC], partitions=(data,))
+        answer = await self.send(DeleteShareGroupStateRequest(group_id="state", topics=(topic,)))
+        return answer.results[0].partitions[0].error_code
 
     async def transactional(self, transactional_id: str, *topics: str) -> InitProducerIdResponse:
         """Return a new producer, with the first partitions of the topics in its transaction if any are named."""
@@ -295,12 +326,13 @@ class Scene:
         return int(answer.broker_epoch)
 
 
-async def make_scene(client: KafkaClient, broker: Address, controller: Address) -> Scene:
-    """The cluster of the module's table."""
+async def make_scene(client: KafkaClient, broker: Address, controller: Address, *, has_shares: bool = True) -> Scene:
+    """The cluster of the module's table; `has_shares`: share groups are offered."""
     scene = Scene(client, broker, controller)
     cluster = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
     scene.cluster_id = (await scene.ask(ApiKey.DESCRIBE_CLUSTER, cluster)).cluster_id
     await scene.look_into_the_metadata_log()
+    await scene.set_share_version(1 if has_shares else 0)
     op = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
     limited = {"entity": [{"entity_type": "client-id", "entity_name": "limited"}], "ops": [op]}
     await scene.ask(ApiKey.ALTER_CLIENT_QUOTAS, {"entries": [limited], "validate_only": False})
@@ -313,6 +345,9 @@ async def make_scene(client: KafkaClient, broker: Address, controller: Address) 
     answer = await scene.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
     assert answer.responses[0].partitions[0].error_code is ErrorCode.none, answer
     await settled(scene.coordinator)
+    if has_shares:
+        await settled(scene.share_coordinator)
+        await settled(scene.share_state)
     await scene.commit(COMMITTED)
     scene.live = await scene.join_and_sync(LIVE)
     await scene.open_transaction()

@@ -252,7 +252,7 @@ class TestQuorumRules:
         (0, EpochEnd(0, 40)),
         (6, EpochEnd(-1, -1)),
         (-1, EpochEnd(-1, -1)),
-        (-2, EpochEnd(-1, -1)),
+        (-2, EpochEnd(-2, 0)),  # as Kafka answers: below all
     ],
 )
 def test_E2_offset_for_leader_epoch(requested: int, expected: EpochEnd) -> None:

@@ -54,7 +54,14 @@ KNOWN = {
     "broker FETCH topics.partitions.log_start_offset": "told with OFFSET_OUT_OF_RANGE",
     "broker CONSUMER_GROUP_HEARTBEAT member_epoch": "a group begins at epoch 1, Kafka's at 2",
     "broker DESCRIBE_CONFIGS results.broker_configs": "keys that one of both does not know; see the types below",
-    "controller DESCRIBE_CONFIGS results.broker_configs": "the same",
+    "broker INITIALIZE_SHARE_GROUP_STATE results": "at share.version 0 a share coordinator of Kafka's answers too",
+    "broker INITIALIZE_SHARE_GROUP_STATE results.partitions.error_code": "the same",
+    "broker READ_SHARE_GROUP_STATE results.partitions.error_code": "the same",
+    "broker READ_SHARE_GROUP_STATE_SUMMARY results.partitions.error_code": "the same",
+    "broker WRITE_SHARE_GROUP_STATE results.partitions.error_code": "the same",
+    "broker DELETE_SHARE_GROUP_STATE results.partitions.error_code": "the same",
+    "broker DESCRIBE_SHARE_GROUP_OFFSETS groups": "the same",
+    "controller DESCRIBE_CONFIGS results.broker_configs": "keys that one of both does not know",
     "controller DESCRIBE_CONFIGS results.configs.synonyms": "a controller does not know brokers' keys",
     "controller DESCRIBE_CONFIGS results.configs.synonyms.name": "the same",
     "controller FETCH error_code": "version 12 names the metadata topic, which Kafka wants by id",
@@ -100,7 +107,8 @@ async def everything(
     """What is offered and what is answered, by listener."""
     client = scene_client()
     try:
-        scene = await make_scene(client, Address("127.0.0.1", broker_port), Address("127.0.0.1", controller_port))
+        broker, controller = Address("127.0.0.1", broker_port), Address("127.0.0.1", controller_port)
+        scene = await make_scene(client, broker, controller, has_shares=False)
         found: Side = {}
         for name in LISTENERS:
             is_controller = name == "controller"
