@@ -31,10 +31,10 @@ from tierfetch.protocol.fetch.messages import (
 from tierfetch.protocol.messages.brokers import BrokerHeartbeatResponse
 from tierfetch.protocol.messages.quorum import (
     FetchSnapshotResponse,
+    FetchSnapshotResponseLeaderIdAndEpoch,
     FetchSnapshotResponsePartitionSnapshot,
     FetchSnapshotResponseSnapshotId,
     FetchSnapshotResponseTopicSnapshot,
-    LeaderIdAndEpoch,
 )
 from tierfetch.protocol.wire.leader_hints import LeaderIdAndEpoch as LeaderHint
 from tierfetch.protocol.wire.leader_hints import NodeEndpoint
@@ -151,7 +151,9 @@ def snapshot_chunk(rng: Random) -> Answer:
             snapshot_id=FetchSnapshotResponseSnapshotId(
                 end_offset=partition.snapshot_id.end_offset, epoch=partition.snapshot_id.epoch
             ),
-            current_leader=LeaderIdAndEpoch(leader_id=LEADER, leader_epoch=partition.current_leader_epoch),
+            current_leader=FetchSnapshotResponseLeaderIdAndEpoch(
+                leader_id=LEADER, leader_epoch=partition.current_leader_epoch
+            ),
             size=2**62 if is_fitting else rng.choice((-1, 0, 5)),
             position=partition.position if is_fitting else rng.choice(EXTREMES),
             unaligned_records=bytes(MIB),

@@ -29,9 +29,9 @@ from tierfetch.log.core import META_PROPERTIES, decode_meta_properties
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.messages import quorum as kafka
 from tierfetch.protocol.topics import CLUSTER_METADATA_TOPIC
-from tierfetch.tests.abuse.conftest import Honest, honest_client, judge
 from tierfetch.tests.abuse.peers import HostileNode, ask
 from tierfetch.tests.abuse.voter import HUGE, REQUESTS, HostileVoter
+from tierfetch.tests.abuse.watched import ONLY_PINGS, Watched, watched_node
 from tierfetch.tests.process.clients import create_topic
 
 FIRST: Final = 101
@@ -110,33 +110,22 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def clients(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Honest, int]]]:
-    """Of the broker, and of the honest controllers, which are only pinged; with their kinds of operations."""
+def watched(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Watched]]:
+    """Watch the broker, and the honest controllers, which are only pinged."""
     base = tmp_path_factory.mktemp("honest")
     with contextlib.ExitStack() as stack:
-
-        def client(port: int, topic: str, pid: int) -> Honest:
-            return stack.enter_context(honest_client(port, topic, pid, base))
-
-        quorum = place.quorum
-        of_broker = client(place.brokers.port(1), "t", place.brokers.process(1).pid)
-        of_controllers = [client(quorum.port(node), "-", quorum.process(node).pid) for node in place.honest]
-        yield [(of_broker, 3), *((each, 1) for each in of_controllers)]
+        nodes = [watched_node(place.quorum, node, ONLY_PINGS, base) for node in place.honest]
+        yield [stack.enter_context(each) for each in (watched_node(place.brokers, 1, "t", base), *nodes)]
 
 
 @pytest.fixture
-def unharmed(place: Place, clients: list[tuple[Honest, int]], request: pytest.FixtureRequest) -> Iterator[None]:
+def recovered(place: Place, recovered: None) -> Iterator[None]:
     """The honest clients notice nothing, the log stays small, and the quorum has a leader again."""
-    for client, kinds in clients:
-        client.wait_for_each(kinds)
     logs = [place.quorum.log_file(node) for node in place.honest]
     before = [log.stat().st_size for log in logs]
     yield
-    for client, kinds in clients:
-        judge(client, kinds, request.node.name)
     assert all(log.stat().st_size - size < LOG_BYTES_MAX for log, size in zip(logs, before, strict=True))
     assert place.node.errors == []
-    is_right(place)
     place.decides(f"after-{place.rng.randrange(2**32)}")
 
 
@@ -158,11 +147,11 @@ ATTACKS: Final = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_what_a_voter_asks(place: Place, unharmed: None, name: str) -> None:
+def test_what_a_voter_asks(place: Place, recovered: None, name: str) -> None:
     place.attack(*ATTACKS[name])
 
 
-def test_no_request_says_where_a_leader_is_asked(place: Place, unharmed: None) -> None:
+def test_no_request_says_where_a_leader_is_asked(place: Place, recovered: None) -> None:
     """What answers there would be believed: of any epoch, of a divergence, of another cluster."""
     with HostileNode() as stranger:
         listener = kafka.BeginQuorumEpochRequestLeaderEndpoint(name="CONTROLLER", host="127.0.0.1", port=stranger.port)
