@@ -119,7 +119,7 @@ def watched(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def recovered(place: Place, recovered: None) -> Iterator[None]:
+def recovered(place: Place, unharmed: None) -> Iterator[None]:
     """The honest clients notice nothing, the log stays small, and the quorum has a leader again."""
     logs = [place.quorum.log_file(node) for node in place.honest]
     before = [log.stat().st_size for log in logs]
