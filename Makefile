@@ -137,6 +137,8 @@ layers: install
 
 house: install
 	$(BIN)/python -m pytest -q $(HOUSE)
+	@echo "every test of every suite can be collected"
+	@found=$$($(BIN)/python -m pytest --collect-only -qq -m "" tests) || { echo "$$found" | tail -40; exit 1; }
 
 docs: install ## The docs as a site, in build/site; a broken link fails it (seconds)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
