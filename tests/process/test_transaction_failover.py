@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 
 import aiokafka
@@ -118,7 +119,9 @@ async def copy_while_coordinators_are_killed(cluster: WholeCluster, source: str,
             if messages and await copy(producer, consumer, messages, target):
                 done += len(messages)
     finally:
-        await consumer.stop()
+        # aiokafka's raises what its last fetch from a killed broker met; all was read by then.
+        with contextlib.suppress(aiokafka.errors.NodeNotReadyError):
+            await consumer.stop()
         await producer.stop()
     assert not kills
 
