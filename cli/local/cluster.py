@@ -111,6 +111,9 @@ class LocalCluster(LocalNodes):
             "transaction.state.log.num.partitions": "5",
             "transaction.state.log.replication.factor": str(min(3, len(self.broker_ids))),
             "transaction.state.log.min.isr": str(min(2, len(self.broker_ids))),
+            "share.coordinator.state.topic.num.partitions": "5",
+            "share.coordinator.state.topic.replication.factor": str(min(3, len(self.broker_ids))),
+            "share.coordinator.state.topic.min.isr": str(min(2, len(self.broker_ids))),
             "group.initial.rebalance.delay.ms": "0",
         }
         if self.quorum is not None:

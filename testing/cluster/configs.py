@@ -113,6 +113,8 @@ def broker_properties(
         "offsets.topic.replication.factor": str(min(3, options.brokers)),
         "transaction.state.log.replication.factor": str(min(3, options.brokers)),
         "transaction.state.log.min.isr": str(min(2, options.brokers)),
+        "share.coordinator.state.topic.replication.factor": str(min(3, options.brokers)),
+        "share.coordinator.state.topic.min.isr": str(min(2, options.brokers)),
         **BROKER_CONFIGS,
     }
     if options.tier is not None:
