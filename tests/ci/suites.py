@@ -10,8 +10,8 @@ TOTAL_LIMIT_S: Final = 80 * 60
 """Nothing runs beyond this. CI itself ends after 90 minutes, and would then show no summary."""
 
 SEEDS: Final = 41
-"""The simulation's seeds that decide, from 1 on. Seed 42 fails and is open: records of a producer are in a log twice
-(`tierfetch simulate --scenario cluster --seed 42`); 60 again once that is repaired. Whatever changes the order of events makes other runs of them."""
+"""The simulation's seeds that decide, from 1 on. Whatever changes the order of events makes other runs of them. Seed 42
+fails and is open: records of a producer are in a log twice. 60 again once that is repaired."""
 
 FRESH_SEEDS: Final = 100
 """So many seeds from a random start, or as many as begin within `FRESH_LIMIT_S`. One that fails is a bug to be found,
