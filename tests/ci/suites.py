@@ -11,7 +11,7 @@ TOTAL_LIMIT_S: Final = 80 * 60
 
 SEEDS: Final = 41
 """The simulation's seeds that decide, from 1 on. Whatever changes the order of events makes other runs of them. Seed 42
-fails and is open: records of a producer are in a log twice. 60 again once that is repaired."""
+fails and is open (docs/simulation.md): records of a producer are in a log twice. 60 again once that is repaired."""
 
 FRESH_SEEDS: Final = 100
 """So many seeds from a random start, or as many as begin within `FRESH_LIMIT_S`. One that fails is a bug to be found,
