@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, Generic, TypeVar
 
-from ...protocol import OUTSIDE, KafkaError
+from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, Compression, SkimmedRecord
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
@@ -32,6 +32,15 @@ from .log_writer import InTransaction, LogRecord, ShardWriter
 
 RETRY_MIN_S: Final = 0.1
 RETRY_MAX_S: Final = 10.0
+CODES_OF_ASKERS: Final = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+}
+"""The code that is answered when the log rejects a record, by the log's; after the first five it is asked again."""
 
 RecordT = TypeVar("RecordT", bound=LogRecord)
 

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import Final
 
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
@@ -55,16 +54,6 @@ from .core.records import GroupKey, GroupRecord, GroupValue, decode_record
 from .core.shard import Shard
 from .settings import CoordinatorSettings
 from .share_groups import ShareGroups, ShareSurroundings
-
-_CLIENT_CODES: Final = {
-    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
-    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
-    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
-    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
-    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
-}
-"""The code that a client of the group gets when the group's log rejects a record."""
 
 _log = logging.getLogger(__name__)
 _of_peers = LimitedLog(_log)
@@ -208,7 +197,7 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         try:
             await self._writer.write(records, timeout_s=timeout_s, transaction=transaction)
         except KafkaError as error:
-            raise KafkaError(_CLIENT_CODES.get(error.code, error.code), error.message) from error
+            raise KafkaError(runtime.CODES_OF_ASKERS.get(error.code, error.code), error.message) from error
 
     async def delete(self, group_id: str) -> ErrorCode:
         """The group, with all its offsets."""

@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ...protocol import GROUP_OPERATIONS, ErrorCode, KafkaError
@@ -29,6 +29,7 @@ from ...protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponseAssignment,
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
+from ...protocol.messages.share_groups import ShareGroupDescribeResponseDescribedGroup
 from ...protocol.net import RequestContext, Slices
 from ..groups.coordinator import GroupCoordinator, check_group_id
 from ..groups.core.consumer.heartbeat import Beat, Told, heartbeat
@@ -41,6 +42,25 @@ CONSUMER_MEMBER: Final = 1
 GROUP_WEIGHT: Final = 100
 """What the description of a group costs on the loop, in elements of `pace`."""
 GROUPS_FREE: Final = 10
+
+DescribedT = TypeVar(
+    "DescribedT", ConsumerGroupDescribeResponseDescribedGroup, ShareGroupDescribeResponseDescribedGroup
+)
+
+
+async def described_each(
+    group_ids: Iterable[str], describe: Callable[[str], DescribedT], *, has_operations: bool
+) -> tuple[DescribedT, ...]:
+    """Describe each group once, however often it is named: its answer is larger than its name."""
+    described: list[DescribedT] = []
+    async for some in Slices(dict.fromkeys(group_ids), weight=GROUP_WEIGHT, free=GROUPS_FREE):
+        described += map(describe, some)
+    if has_operations:
+        described = [
+            replace(group, authorized_operations=GROUP_OPERATIONS) if group.error_code is ErrorCode.none else group
+            for group in described
+        ]
+    return tuple(described)
 
 
 class ConsumerGroupHandlers:
@@ -110,16 +130,10 @@ class ConsumerGroupHandlers:
     # Describe.
 
     async def describe(self, _: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-        described: list[ConsumerGroupDescribeResponseDescribedGroup] = []
-        # Each once, however often it is named: its answer is larger than its name.
-        async for some in Slices(dict.fromkeys(request.group_ids), weight=GROUP_WEIGHT, free=GROUPS_FREE):
-            described += map(self._describe, some)
-        if request.include_authorized_operations:
-            described = [
-                replace(group, authorized_operations=GROUP_OPERATIONS) if group.error_code is ErrorCode.none else group
-                for group in described
-            ]
-        return ConsumerGroupDescribeResponse(groups=tuple(described))
+        described = await described_each(
+            request.group_ids, self._describe, has_operations=request.include_authorized_operations
+        )
+        return ConsumerGroupDescribeResponse(groups=described)
 
     def _describe(self, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
         try:

@@ -41,16 +41,6 @@ COLD_MAX: Final = 1_000
 RECORD_WEIGHT: Final = 20
 """What a record of the upkeep costs on the loop, in elements of `pace`."""
 
-_CLIENT_CODES: Final = {
-    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
-    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
-    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
-    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
-    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
-}
-"""The code that a leader gets when the log rejects a record; it tries again after the first five."""
-
 _log = logging.getLogger(__name__)
 _of_peers = LimitedLog(_log)
 
@@ -210,7 +200,7 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
 
 
 def _for_client(error: KafkaError) -> KafkaError:
-    return KafkaError(_CLIENT_CODES.get(error.code, error.code), error.message)
+    return KafkaError(runtime.CODES_OF_ASKERS.get(error.code, error.code), error.message)
 
 
 def _seen(committed: asyncio.Future[None]) -> None:

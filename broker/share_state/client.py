@@ -27,9 +27,11 @@ from ...protocol.messages.share_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateRequestPartitionData,
     DeleteStateData,
+    DeleteStateResult,
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateRequestPartitionData,
     InitializeStateData,
+    InitializeStateResult,
     ReadShareGroupStateRequest,
     ReadShareGroupStateRequestPartitionData,
     ReadShareGroupStateResponsePartitionResult,
@@ -116,12 +118,7 @@ class ShareStateClient:
             )
             request = InitializeShareGroupStateRequest(group_id=group_id, topics=topics)
             answer = await self._client.send(address, request, timeout_s=timeout_s)
-            return {
-                (topic.topic_id, each.partition): _error(each.error_code, each.error_message)
-                for topic in answer.results
-                for each in topic.partitions
-                if topic.topic_id is not None
-            }
+            return _errors(answer.results)
 
         return await self._ask(group_id, offsets, ask)
 
@@ -138,12 +135,7 @@ class ShareStateClient:
             )
             request = DeleteShareGroupStateRequest(group_id=group_id, topics=topics)
             answer = await self._client.send(address, request, timeout_s=timeout_s)
-            return {
-                (topic.topic_id, each.partition): _error(each.error_code, each.error_message)
-                for topic in answer.results
-                for each in topic.partitions
-                if topic.topic_id is not None
-            }
+            return _errors(answer.results)
 
         return await self._ask(group_id, partitions, ask)
 
@@ -279,6 +271,15 @@ def _given(answer: AnswerT | KafkaError) -> AnswerT:
 
 def _is_not_now(answer: object) -> bool:
     return isinstance(answer, KafkaError) and answer.code in _NOT_NOW
+
+
+def _errors(results: Iterable[InitializeStateResult] | Iterable[DeleteStateResult]) -> Answers:
+    return {
+        (topic.topic_id, each.partition): _error(each.error_code, each.error_message)
+        for topic in results
+        for each in topic.partitions
+        if topic.topic_id is not None
+    }
 
 
 def _error(code: ErrorCode, message: str | None) -> KafkaError | None:

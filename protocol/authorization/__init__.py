@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from .access import TopicName
     from .gate import for_brokers_only, guarded
     from .groups import undescribed_group
+    from .shares import undescribed_share_group
 
 __all__ = [
     "TopicName",
     "for_brokers_only",
     "guarded",
     "undescribed_group",
+    "undescribed_share_group",
 ]
 
 if not TYPE_CHECKING:
@@ -39,5 +41,6 @@ if not TYPE_CHECKING:
             "for_brokers_only": "gate",
             "guarded": "gate",
             "undescribed_group": "groups",
+            "undescribed_share_group": "shares",
         },
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 from uuid import UUID
 
 from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode
-from ..messages import consumer_groups, groups, offsets
+from ..messages import consumer_groups, groups, offsets, share_groups
 from .access import Access, Next, split
 
 GROUP_FAILED = ErrorCode.group_authorization_failed
@@ -28,11 +30,8 @@ async def find_coordinator(
     kind = ResourceType.GROUP if is_group else ResourceType.TRANSACTIONAL_ID
     allowed, others = split(request.coordinator_keys, lambda key: access.may(AclOperation.DESCRIBE, kind, key))
     code = GROUP_FAILED if is_group else ErrorCode.transactional_id_authorization_failed
-    denied = tuple(
-        groups.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None) for key in others
-    )
     response = await handler(access.context, replace(request, coordinator_keys=allowed))
-    return replace(response, coordinators=(*response.coordinators, *denied))
+    return replace(response, coordinators=(*response.coordinators, *_no_coordinators(others, code)))
 
 
 async def _find_share_coordinator(
@@ -42,12 +41,13 @@ async def _find_share_coordinator(
 ) -> groups.FindCoordinatorResponse:
     if access.may_cluster(AclOperation.CLUSTER_ACTION):
         return await handler(access.context, request)
-    code = ErrorCode.cluster_authorization_failed
-    return groups.FindCoordinatorResponse(
-        coordinators=tuple(
-            groups.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None)
-            for key in request.coordinator_keys
-        )
+    denied = _no_coordinators(request.coordinator_keys, ErrorCode.cluster_authorization_failed)
+    return groups.FindCoordinatorResponse(coordinators=denied)
+
+
+def _no_coordinators(keys: Iterable[str], code: ErrorCode) -> tuple[groups.Coordinator, ...]:
+    return tuple(
+        groups.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None) for key in keys
     )
 
 
@@ -97,16 +97,19 @@ async def consumer_group_heartbeat(
     request: consumer_groups.ConsumerGroupHeartbeatRequest,
 ) -> consumer_groups.ConsumerGroupHeartbeatResponse:
     """Read on the group, and Describe on each topic that is named; expressions match what may be described."""
-    denied = None
-    if not access.may_group(AclOperation.READ, request.group_id):
-        denied = GROUP_FAILED
-    elif not all(access.may_topic(AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
-        denied = TOPIC_FAILED
+    denied = heartbeat_denied(access, request.group_id, request.subscribed_topic_names or ())
     if denied is not None:
         return consumer_groups.ConsumerGroupHeartbeatResponse(
             error_code=denied, member_id=None, member_epoch=0, heartbeat_interval_ms=0
         )
     return await handler(replace(access.context, rights=_Describable(access)), request)
+
+
+def heartbeat_denied(access: Access, group_id: str, topics: Iterable[str]) -> ErrorCode | None:
+    """Return why a member may not join this group with these topics; None if it may."""
+    if not access.may_group(AclOperation.READ, group_id):
+        return GROUP_FAILED
+    return None if all(access.may_topic(AclOperation.DESCRIBE, name) for name in topics) else TOPIC_FAILED
 
 
 async def consumer_group_describe(
@@ -117,16 +120,35 @@ async def consumer_group_describe(
     """Describe on each group, and on every topic of it: a group with another one is not shown."""
     allowed, others = split(request.group_ids, lambda name: access.may_group(AclOperation.DESCRIBE, name))
     response = await handler(access.context, replace(request, group_ids=allowed))
-    described = []
-    for group in response.groups:
-        shown = group
-        if not all(access.may_topic(AclOperation.DESCRIBE, name, is_logged=False) for name in _topics_of(group)):
-            shown = undescribed_group(group.group_id, TOPIC_FAILED)
-        elif request.include_authorized_operations and group.error_code is ErrorCode.none:
-            shown = replace(group, authorized_operations=access.operations(ResourceType.GROUP, group.group_id))
-        described.append(shown)
+    has_operations = request.include_authorized_operations
+    described = described_groups(access, response.groups, _topics_of, undescribed_group, has_operations=has_operations)
     denied = tuple(undescribed_group(name, GROUP_FAILED) for name in others)
     return replace(response, groups=(*described, *denied))
+
+
+DescribedT = TypeVar(
+    "DescribedT",
+    consumer_groups.ConsumerGroupDescribeResponseDescribedGroup,
+    share_groups.ShareGroupDescribeResponseDescribedGroup,
+)
+
+
+def described_groups(
+    access: Access,
+    described: Iterable[DescribedT],
+    topics_of: Callable[[DescribedT], Iterable[str]],
+    undescribed: Callable[[str, ErrorCode], DescribedT],
+    *,
+    has_operations: bool,
+) -> Iterator[DescribedT]:
+    """Yield each group, as one of which nothing may be said if it has a topic that may not be described."""
+    for group in described:
+        if not all(access.may_topic(AclOperation.DESCRIBE, name, is_logged=False) for name in topics_of(group)):
+            yield undescribed(group.group_id, TOPIC_FAILED)
+        elif has_operations and group.error_code is ErrorCode.none:
+            yield replace(group, authorized_operations=access.operations(ResourceType.GROUP, group.group_id))
+        else:
+            yield group
 
 
 def _topics_of(group: consumer_groups.ConsumerGroupDescribeResponseDescribedGroup) -> set[str]:

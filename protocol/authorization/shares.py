@@ -7,14 +7,12 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 from uuid import UUID
 
-from ...security import AclOperation, ResourceType
+from ...security import AclOperation
 from ..errors import ErrorCode
 from ..messages import share_groups as groups
 from ..messages import share_state as state
 from .access import Access, Next, split
-
-GROUP_FAILED = ErrorCode.group_authorization_failed
-TOPIC_FAILED = ErrorCode.topic_authorization_failed
+from .groups import GROUP_FAILED, TOPIC_FAILED, described_groups, heartbeat_denied
 
 
 class _Partition(Protocol):
@@ -110,11 +108,7 @@ async def heartbeat(
     request: groups.ShareGroupHeartbeatRequest,
 ) -> groups.ShareGroupHeartbeatResponse:
     """Read on the group, and Describe on each topic that is named."""
-    denied = None
-    if not access.may_group(AclOperation.READ, request.group_id):
-        denied = GROUP_FAILED
-    elif not all(access.may_topic(AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
-        denied = TOPIC_FAILED
+    denied = heartbeat_denied(access, request.group_id, request.subscribed_topic_names or ())
     if denied is not None:
         return groups.ShareGroupHeartbeatResponse(
             error_code=denied, member_id=None, member_epoch=0, heartbeat_interval_ms=0
@@ -130,15 +124,14 @@ async def describe(
     """Describe on each group, and on every topic of it: a group with another one is not shown."""
     allowed, others = split(request.group_ids, lambda name: access.may_group(AclOperation.DESCRIBE, name))
     response = await handler(access.context, replace(request, group_ids=allowed))
-    described = []
-    for group in response.groups:
-        shown = group
-        if not all(access.may_topic(AclOperation.DESCRIBE, name, is_logged=False) for name in _topics_of(group)):
-            shown = _undescribed(group.group_id, TOPIC_FAILED)
-        elif request.include_authorized_operations and group.error_code is ErrorCode.none:
-            shown = replace(group, authorized_operations=access.operations(ResourceType.GROUP, group.group_id))
-        described.append(shown)
-    denied = tuple(_undescribed(name, GROUP_FAILED) for name in others)
+    described = described_groups(
+        access,
+        response.groups,
+        _topics_of,
+        undescribed_share_group,
+        has_operations=request.include_authorized_operations,
+    )
+    denied = tuple(undescribed_share_group(name, GROUP_FAILED) for name in others)
     return replace(response, groups=(*described, *denied))
 
 
@@ -147,9 +140,13 @@ def _topics_of(group: groups.ShareGroupDescribeResponseDescribedGroup) -> set[st
     return assigned | {name for member in group.members for name in member.subscribed_topic_names}
 
 
-def _undescribed(group_id: str, code: ErrorCode) -> groups.ShareGroupDescribeResponseDescribedGroup:
+def undescribed_share_group(
+    group_id: str, code: ErrorCode, message: str | None = None
+) -> groups.ShareGroupDescribeResponseDescribedGroup:
+    """Describe a group of which nothing may be said, or is known."""
     return groups.ShareGroupDescribeResponseDescribedGroup(
         error_code=code,
+        error_message=message,
         group_id=group_id,
         group_state="",
         group_epoch=0,

@@ -7,6 +7,7 @@ membership   keeps the members, their leader, and the protocols that all of them
 rebalance    runs a rebalance: members join, the leader assigns, the assignment is committed.
 shard        holds the groups of one partition and their committed offsets.
 decided      holds decisions of groups that are what their records add up to, and takes them back.
+targeted     is what groups have in common whose members move towards a target assignment.
 memory       limits what the members of groups take.
 records      encodes and decodes the records of `__consumer_offsets`.
 """

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from ....protocol import GROUP_OPERATIONS, ErrorCode, KafkaError
+from ....protocol import ErrorCode, KafkaError
+from ....protocol.authorization import undescribed_share_group
 from ....protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,
@@ -56,11 +56,10 @@ from ...groups.core.share.records import TopicStarts
 from ...groups.core.share.state import ShareGroup
 from ...groups.share_groups import NO_OFFSET, Progress, ShareGroups
 from ...replicas.hosted_partitions import HostedPartitions
+from ..consumer_groups import GROUP_WEIGHT, GROUPS_FREE, described_each
+from .state import no_share_groups
 
 UNKNOWN_LAG: Final = -1
-GROUP_WEIGHT: Final = 100
-"""What the description of a group costs on the loop, in elements of `pace`."""
-GROUPS_FREE: Final = 10
 OFFSETS_S: Final = 10.0
 """How long share coordinators have to answer for all groups of a request."""
 NO_EPOCH: Final = 0
@@ -76,8 +75,7 @@ class ShareGroupHandlers:
     def _groups(self, group_id: str) -> ShareGroups:
         """Return the groups of the partition that holds the group. Raise KafkaError."""
         if not self._coordinator.has_share_groups:
-            message = "the cluster runs at share.version 0, which has no share groups; raise the feature"
-            raise KafkaError(ErrorCode.unsupported_version, message)
+            raise no_share_groups()
         check_group_id(group_id)
         return self._coordinator.shard_for(group_id).shares
 
@@ -120,31 +118,16 @@ class ShareGroupHandlers:
     # Describe.
 
     async def describe(self, _: RequestContext, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
-        described: list[ShareGroupDescribeResponseDescribedGroup] = []
-        # Each once, however often it is named: its answer is larger than its name.
-        async for some in Slices(dict.fromkeys(request.group_ids), weight=GROUP_WEIGHT, free=GROUPS_FREE):
-            described += map(self._describe, some)
-        if request.include_authorized_operations:
-            described = [
-                replace(group, authorized_operations=GROUP_OPERATIONS) if group.error_code is ErrorCode.none else group
-                for group in described
-            ]
-        return ShareGroupDescribeResponse(groups=tuple(described))
+        described = await described_each(
+            request.group_ids, self._describe, has_operations=request.include_authorized_operations
+        )
+        return ShareGroupDescribeResponse(groups=described)
 
     def _describe(self, group_id: str) -> ShareGroupDescribeResponseDescribedGroup:
         try:
             group = self._group(group_id)
         except KafkaError as error:
-            return ShareGroupDescribeResponseDescribedGroup(
-                error_code=error.code,
-                error_message=error.message,
-                group_id=group_id,
-                group_state="",
-                group_epoch=0,
-                assignment_epoch=0,
-                assignor_name="",
-                members=(),
-            )
+            return undescribed_share_group(group_id, error.code, error.message)
         names = self._coordinator.view.image.topic_names
         return ShareGroupDescribeResponseDescribedGroup(
             group_id=group_id,

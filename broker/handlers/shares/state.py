@@ -75,6 +75,12 @@ class _Topic(Protocol[PartitionT_co]):
     def partitions(self) -> Iterable[PartitionT_co]: ...
 
 
+def no_share_groups() -> KafkaError:
+    """Return what every request for share groups is refused with at level 0."""
+    message = "the cluster runs at share.version 0, which has no share groups; raise the feature"
+    return KafkaError(ErrorCode.unsupported_version, message)
+
+
 class ShareStateHandlers:
     """Answers for the share-partitions whose state this broker keeps."""
 
@@ -222,8 +228,7 @@ async def _answered(
         async with gate:
             try:
                 if not is_enabled:
-                    message = "the cluster runs at share.version 0, which has no share groups; raise the feature"
-                    raise KafkaError(ErrorCode.unsupported_version, message)
+                    raise no_share_groups()
                 return await answer(each, _key(group_id, topic_id, each.partition))
             except KafkaError as error:
                 return refuse(each, error)

@@ -6,11 +6,12 @@ A `Decision` gathers records (`core.decided`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
 from ..decided import Decided
+from ..targeted import GroupTimeouts
 from .assignors import ASSIGNORS, Subscription
 from .reconcile import reconciled
 from .records import (
@@ -31,15 +32,9 @@ from .topics import Topics, metadata_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings:
+class ConsumerSettings(GroupTimeouts):
     """`group.consumer.*` of the broker, with Kafka's defaults; a group may have timeouts of its own."""
 
-    session_timeout_ms: int = 45_000
-    session_timeout_min_ms: int = 45_000
-    session_timeout_max_ms: int = 60_000
-    heartbeat_interval_ms: int = 5_000
-    heartbeat_interval_min_ms: int = 5_000
-    heartbeat_interval_max_ms: int = 15_000
     size_max: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
     migration_policy: str = "bidirectional"
@@ -47,13 +42,7 @@ class ConsumerSettings:
 
     def of(self, configs: Mapping[str, str]) -> ConsumerSettings:
         """Return what holds for a group that has these configs; limits of the broker hold nevertheless."""
-        session_ms = int(configs.get(GROUP_SESSION_TIMEOUT, self.session_timeout_ms))
-        interval_ms = int(configs.get(GROUP_HEARTBEAT_INTERVAL, self.heartbeat_interval_ms))
-        return replace(
-            self,
-            session_timeout_ms=min(max(session_ms, self.session_timeout_min_ms), self.session_timeout_max_ms),
-            heartbeat_interval_ms=min(max(interval_ms, self.heartbeat_interval_min_ms), self.heartbeat_interval_max_ms),
-        )
+        return self.with_own(configs, GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL)
 
 
 class Decision(Decided[ConsumerGroup]):

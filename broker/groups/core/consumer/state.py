@@ -26,9 +26,8 @@ from uuid import UUID
 
 from .....protocol import ErrorCode, KafkaError
 from ..records import GroupRecord
+from ..targeted import OVERHEAD_BYTES, TargetedGroup
 from .records import (
-    NOTHING,
-    Assignment,
     ConsumerKey,
     ConsumerValue,
     Current,
@@ -45,9 +44,6 @@ JOINING: Final = 0
 LEAVING: Final = -1
 LEAVING_STATIC: Final = -2
 """Epochs of a heartbeat that are none; the last is also that of a static member that is away."""
-OVERHEAD_BYTES: Final = 1024
-"""A member besides its texts and assignments, or the group itself."""
-PARTITION_BYTES: Final = 64
 
 
 class ConsumerGroupState(Enum):
@@ -59,29 +55,18 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
-class ConsumerGroup:
+class ConsumerGroup(TargetedGroup[Subscriber]):
     """See the module's docstring."""
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
-        self.metadata_hash = 0
-        self.target_epoch = 0
-        self.members: dict[str, Subscriber] = {}
-        self.targets: dict[str, Assignment] = {}
-        self.currents: dict[str, Current] = {}
+        super().__init__(group_id)
         self.regexes: dict[str, Resolved] = {}
         self.static: dict[str, str] = {}
         """Member id by instance id."""
         self.owners: dict[UUID, dict[int, str]] = {}
         """The member that owns a partition, or has still to give it up, by topic and number."""
-        self.sessions: dict[str, int] = {}
-        """When each member is lost, unless it sends a heartbeat before."""
         self.revocations: dict[str, int] = {}
         """When a member has to have given up what it must, or to have joined again."""
-        self.seen_topics: int | None = None
-        """The version of the topics that `metadata_hash` was compared with; None if that is not known."""
-        self.bytes_held = OVERHEAD_BYTES
 
     # Records.
 
@@ -97,25 +82,16 @@ class ConsumerGroup:
         old: ConsumerValue | None
         match key.kind:
             case Kind.GROUP:
-                old = GroupEpoch(self.epoch, self.metadata_hash) if self.epoch else None
-                group = value if isinstance(value, GroupEpoch) else GroupEpoch(0)
-                self.epoch, self.metadata_hash = group.epoch, group.metadata_hash
+                old = self._replace_epoch(value)
             case Kind.TARGET:
-                old = TargetEpoch(self.target_epoch) if self.target_epoch else None
-                self.target_epoch = value.epoch if isinstance(value, TargetEpoch) else 0
+                old = self._replace_target_epoch(value)
             case Kind.MEMBER:
                 old = self.members.get(name)
                 self._set_member(name, value if isinstance(value, Subscriber) else None)
             case Kind.TARGET_MEMBER:
-                held = self.targets.pop(name, None)
-                old = None if held is None else Target(held)
-                self._count(held, -1)
-                if isinstance(value, Target):
-                    self.targets[name] = value.assignment
-                    self._count(value.assignment, 1)
+                old = self._replace_target(name, value)
             case Kind.CURRENT:
-                old = self.currents.get(name)
-                self._set_current(name, value if isinstance(value, Current) else None)
+                old = self._replace_current(name, value)
             case Kind.REGEX:
                 old = self.regexes.pop(name, None)
                 if isinstance(value, Resolved):
@@ -139,8 +115,8 @@ class ConsumerGroup:
         if member.instance_id is not None:
             self.static[member.instance_id] = member_id
 
-    def _set_current(self, member_id: str, current: Current | None) -> None:
-        old = self.currents.pop(member_id, None)
+    def _replace_current(self, member_id: str, value: object) -> Current | None:
+        old = super()._replace_current(member_id, value)
         if old is not None:
             for topic_id, numbers in _held(old):
                 owners = self.owners.get(topic_id, {})
@@ -149,16 +125,10 @@ class ConsumerGroup:
                         del owners[number]
                 if not owners:
                     self.owners.pop(topic_id, None)
-            self._count(old.assigned, -1)
-        if current is not None:
-            self.currents[member_id] = current
-            self._count(current.assigned, 1)
-            for topic_id, numbers in _held(current):
+        if isinstance(value, Current):
+            for topic_id, numbers in _held(value):
                 self.owners.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))
-
-    def _count(self, assignment: Assignment | None, sign: int) -> None:
-        for numbers in (assignment or NOTHING).values():
-            self.bytes_held += sign * (OVERHEAD_BYTES // 8 + PARTITION_BYTES * len(numbers))
+        return old
 
     def records(self) -> Iterator[GroupRecord]:
         """Yield the records that make the group what it is, in the order in which they may be replayed."""
@@ -208,11 +178,6 @@ class ConsumerGroup:
     # What others ask.
 
     @property
-    def is_nothing(self) -> bool:
-        """Whether no record made it, so that it need not be remembered."""
-        return not self.epoch and not self.members
-
-    @property
     def has_records(self) -> bool:
         """Whether the log may hold a record of it."""
         named = (self.members, self.targets, self.currents, self.regexes)
@@ -234,10 +199,6 @@ class ConsumerGroup:
         """Return those partitions that no other member owns."""
         owners = self.owners.get(topic_id, {})
         return frozenset([number for number in numbers if owners.get(number, member_id) == member_id])
-
-    def current(self, member_id: str) -> Current:
-        """Return what a member owns; nothing in epoch 0 for one that has just come."""
-        return self.currents.get(member_id) or Current(epoch=0, previous_epoch=0, state=MemberState.STABLE)
 
     def names_of(self, member: Subscriber) -> frozenset[str]:
         """Return the topics that a member is subscribed to, by name or by what its expression matches."""

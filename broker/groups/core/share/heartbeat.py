@@ -14,7 +14,7 @@ meanwhile, and topics that have changed, are noticed at the next heartbeat of an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NoReturn
 
@@ -25,32 +25,21 @@ from ..consumer.heartbeat import Told
 from ..consumer.records import NOTHING, Assignment, Current, GroupEpoch, MemberState, Target, TargetEpoch
 from ..consumer.topics import Topics
 from ..decided import Decided
+from ..targeted import GroupTimeouts
 from .assignor import assign
 from .records import ShareKind, ShareMember
 from .state import JOINING, LEAVING, ShareGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareSettings:
+class ShareSettings(GroupTimeouts):
     """`group.share.*` of the broker, with Kafka's defaults; a group may have timeouts of its own."""
 
-    session_timeout_ms: int = 45_000
-    session_timeout_min_ms: int = 45_000
-    session_timeout_max_ms: int = 60_000
-    heartbeat_interval_ms: int = 5_000
-    heartbeat_interval_min_ms: int = 5_000
-    heartbeat_interval_max_ms: int = 15_000
     size_max: int = 200
 
     def of(self, configs: Mapping[str, str]) -> ShareSettings:
         """Return what holds for a group that has these configs; limits of the broker hold nevertheless."""
-        session_ms = int(configs.get(SHARE_SESSION_TIMEOUT, self.session_timeout_ms))
-        interval_ms = int(configs.get(SHARE_HEARTBEAT_INTERVAL, self.heartbeat_interval_ms))
-        return replace(
-            self,
-            session_timeout_ms=min(max(session_ms, self.session_timeout_min_ms), self.session_timeout_max_ms),
-            heartbeat_interval_ms=min(max(interval_ms, self.heartbeat_interval_min_ms), self.heartbeat_interval_max_ms),
-        )
+        return self.with_own(configs, SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL)
 
 
 @dataclass(frozen=True, slots=True)

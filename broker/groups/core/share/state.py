@@ -16,16 +16,14 @@ from enum import Enum
 from typing import Final
 from uuid import UUID
 
-from ..consumer.records import NOTHING, Assignment, Current, GroupEpoch, MemberState, Target, TargetEpoch
+from ..consumer.records import GroupEpoch, Target, TargetEpoch
 from ..consumer.topics import Topic, Topics
 from ..records import GroupRecord
+from ..targeted import OVERHEAD_BYTES, PARTITION_BYTES, TargetedGroup
 from .records import NO_STARTS, ShareGroupKey, ShareKind, ShareMember, ShareValue, Starts, TopicStarts
 
 JOINING: Final = 0
 LEAVING: Final = -1
-OVERHEAD_BYTES: Final = 1024
-"""A member besides its texts and assignments, or the group itself."""
-PARTITION_BYTES: Final = 64
 NAME_BYTES: Final = 70
 """A name that a member subscribes to, besides its characters."""
 
@@ -37,27 +35,16 @@ class ShareGroupState(Enum):
     STABLE = "Stable"
 
 
-class ShareGroup:
+class ShareGroup(TargetedGroup[ShareMember]):
     """See the module's docstring."""
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
-        self.metadata_hash = 0
-        self.target_epoch = 0
-        self.members: dict[str, ShareMember] = {}
+        super().__init__(group_id)
         self._subscribers: dict[str, int] = {}
         """How many members subscribe to each topic."""
-        self.targets: dict[str, Assignment] = {}
-        self.currents: dict[str, Current] = {}
         self.starts = NO_STARTS
-        self.sessions: dict[str, int] = {}
-        """When each member is lost, unless it sends a heartbeat before."""
-        self.seen_topics: int | None = None
-        """The version of the topics that `metadata_hash` was compared with; None if that is not known."""
         self._begun_topics: int | None = None
         """The version of the topics of which all share-partitions are initialized; None if that is not known."""
-        self.bytes_held = OVERHEAD_BYTES
 
     # Records.
 
@@ -72,28 +59,16 @@ class ShareGroup:
         old: ShareValue | None
         match key.kind:
             case ShareKind.GROUP:
-                old = GroupEpoch(self.epoch, self.metadata_hash) if self.epoch else None
-                group = value if isinstance(value, GroupEpoch) else GroupEpoch(0)
-                self.epoch, self.metadata_hash = group.epoch, group.metadata_hash
+                old = self._replace_epoch(value)
             case ShareKind.TARGET:
-                old = TargetEpoch(self.target_epoch) if self.target_epoch else None
-                self.target_epoch = value.epoch if isinstance(value, TargetEpoch) else 0
+                old = self._replace_target_epoch(value)
             case ShareKind.MEMBER:
                 old = self.members.get(name)
                 self._set_member(name, value if isinstance(value, ShareMember) else None)
             case ShareKind.TARGET_MEMBER:
-                held = self.targets.pop(name, None)
-                old = None if held is None else Target(held)
-                self._count(held, -1)
-                if isinstance(value, Target):
-                    self.targets[name] = value.assignment
-                    self._count(value.assignment, 1)
+                old = self._replace_target(name, value)
             case ShareKind.CURRENT:
-                old = self.currents.pop(name, None)
-                self._count(None if old is None else old.assigned, -1)
-                if isinstance(value, Current):
-                    self.currents[name] = value
-                    self._count(value.assigned, 1)
+                old = self._replace_current(name, value)
             case ShareKind.STARTS:
                 old = None if self.starts.is_empty else self.starts
                 self._set_starts(value if isinstance(value, Starts) else NO_STARTS)
@@ -129,10 +104,6 @@ class ShareGroup:
                     self.bytes_held += sign * (OVERHEAD_BYTES // 8 + PARTITION_BYTES * len(topic.partitions))
         self.starts = starts
         self.seen_topics = self._begun_topics = None
-
-    def _count(self, assignment: Assignment | None, sign: int) -> None:
-        for numbers in (assignment or NOTHING).values():
-            self.bytes_held += sign * (OVERHEAD_BYTES // 8 + PARTITION_BYTES * len(numbers))
 
     def records(self) -> Iterator[GroupRecord]:
         """Yield the records that make the group what it is, in the order in which they may be replayed."""
@@ -190,11 +161,6 @@ class ShareGroup:
     # What others ask.
 
     @property
-    def is_nothing(self) -> bool:
-        """Whether no record made it, so that it need not be remembered."""
-        return not self.epoch and not self.members
-
-    @property
     def has_records(self) -> bool:
         """Whether the log may hold a record of it."""
         return bool(
@@ -204,10 +170,6 @@ class ShareGroup:
     @property
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
-
-    def current(self, member_id: str) -> Current:
-        """Return what a member has; nothing in epoch 0 for one that has just come."""
-        return self.currents.get(member_id) or Current(epoch=0, previous_epoch=0, state=MemberState.STABLE)
 
     def subscribed_topics(self) -> Set[str]:
         """Return the topics of all members."""
