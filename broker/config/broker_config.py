@@ -293,6 +293,29 @@ class TransactionKeys(PropertyKeys):
     transaction_state_log_segment_bytes: Annotated[int, Field(ge=1024 * 1024, le=INT32_MAX)] = 100 * 1024 * 1024
 
 
+def _check_group_timeouts(keys: PropertyKeys, kind: str) -> None:
+    """Check the timeouts of a kind of group (`group.<kind>.*`). ValueError."""
+
+    def value_of(name: str) -> int:
+        value: int = getattr(keys, f"group_{kind}_{name}_ms")
+        return value
+
+    session_ms, interval_ms = value_of("session_timeout"), value_of("heartbeat_interval")
+    for what, value in (("session_timeout", session_ms), ("heartbeat_interval", interval_ms)):
+        least, most = value_of(f"min_{what}"), value_of(f"max_{what}")
+        if not least <= value <= most:
+            key = what.replace("_", ".")
+            raise ValueError(
+                f"group.{kind}.{key}.ms ({value}) must be from group.{kind}.min.{key}.ms ({least})"
+                f" to group.{kind}.max.{key}.ms ({most})"
+            )
+    if interval_ms >= session_ms:
+        raise ValueError(
+            f"group.{kind}.heartbeat.interval.ms ({interval_ms}) must be below "
+            f"group.{kind}.session.timeout.ms ({session_ms})"
+        )
+
+
 class ShareKeys(PropertyKeys):
     """Share groups, and the coordinator of their state."""
 
@@ -326,19 +349,7 @@ class ShareKeys(PropertyKeys):
 
     @model_validator(mode="after")
     def _check_share_groups(self) -> Self:
-        for what in ("session_timeout", "heartbeat_interval"):
-            least, value, most = (getattr(self, f"group_share_{each}{what}_ms") for each in ("min_", "", "max_"))
-            if not least <= value <= most:
-                key = what.replace("_", ".")
-                raise ValueError(
-                    f"group.share.{key}.ms ({value}) must be from group.share.min.{key}.ms ({least})"
-                    f" to group.share.max.{key}.ms ({most})"
-                )
-        if self.group_share_heartbeat_interval_ms >= self.group_share_session_timeout_ms:
-            raise ValueError(
-                f"group.share.heartbeat.interval.ms ({self.group_share_heartbeat_interval_ms}) must be below "
-                f"group.share.session.timeout.ms ({self.group_share_session_timeout_ms})"
-            )
+        _check_group_timeouts(self, "share")
         return self
 
 
@@ -373,19 +384,7 @@ class GroupKeys(PropertyKeys):
 
     @model_validator(mode="after")
     def _check_consumer_groups(self) -> Self:
-        for what in ("session_timeout", "heartbeat_interval"):
-            least, value, most = (getattr(self, f"group_consumer_{each}{what}_ms") for each in ("min_", "", "max_"))
-            if not least <= value <= most:
-                key = what.replace("_", ".")
-                raise ValueError(
-                    f"group.consumer.{key}.ms ({value}) must be from group.consumer.min.{key}.ms ({least})"
-                    f" to group.consumer.max.{key}.ms ({most})"
-                )
-        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
-            raise ValueError(
-                f"group.consumer.heartbeat.interval.ms ({self.group_consumer_heartbeat_interval_ms}) must be below "
-                f"group.consumer.session.timeout.ms ({self.group_consumer_session_timeout_ms})"
-            )
+        _check_group_timeouts(self, "consumer")
         return self
 
     @model_validator(mode="after")

@@ -144,13 +144,17 @@ def normalized(partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:
 # Keys.
 
 
-def encode_consumer_key(key: ConsumerKey) -> bytes:
+def encode_key(kind: int, *names: str) -> bytes:
+    """Write a kind, the group's id, and the name within it if the kind has one."""
     writer = Writer(flexible=False)
-    writer.int16(key.kind)
-    writer.string(key.group_id)
-    if key.kind in _NAMED:
-        writer.string(key.name)
+    writer.int16(kind)
+    for name in names:
+        writer.string(name)
     return bytes(writer.out)
+
+
+def encode_consumer_key(key: ConsumerKey) -> bytes:
+    return encode_key(key.kind, key.group_id, *((key.name,) if key.kind in _NAMED else ()))
 
 
 def decode_consumer_key(version: int, reader: Reader) -> ConsumerKey | None:

@@ -28,6 +28,7 @@ from ..consumer.records import (
     MemberState,
     Target,
     TargetEpoch,
+    encode_key,
     read_assignment,
     write_assignment,
     write_strings,
@@ -95,12 +96,7 @@ NO_STARTS: Final = Starts()
 
 
 def encode_share_key(key: ShareGroupKey) -> bytes:
-    writer = Writer(flexible=False)
-    writer.int16(key.kind)
-    writer.string(key.group_id)
-    if key.kind in _NAMED:
-        writer.string(key.name)
-    return bytes(writer.out)
+    return encode_key(key.kind, key.group_id, *((key.name,) if key.kind in _NAMED else ()))
 
 
 def decode_share_key(version: int, reader: Reader) -> ShareGroupKey | None:
