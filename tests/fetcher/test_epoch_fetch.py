@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tierfetch.fetcher.core.epoch_fetch import (
@@ -216,6 +216,8 @@ ANY_OFFSET = st.one_of(st.integers(-3, 110), st.sampled_from((-(2**63), 2**63 - 
         isolation=st.sampled_from(FetchIsolation),
     ),
 )
+@example(follows=True, is_empty=False, position=FetchPosition(fetch_offset=50, last_fetched_epoch=-2))
+@example(follows=True, is_empty=True, position=FetchPosition(fetch_offset=0, last_fetched_epoch=-2))
 def test_every_position_that_a_peer_can_send_is_decided(position: FetchPosition, follows: bool, is_empty: bool) -> None:
     """Epochs and offsets are as they came; a decision that names an epoch below 0 makes Java followers spin."""
     view = leader_view()
