@@ -160,7 +160,6 @@ def imported_from(path: Path, tree: ast.Module) -> list[tuple[tuple[str, ...], s
 
 SPLINTER_LINES = 60
 SPLINTERS_WITH_A_REASON = {
-    "broker/handlers/fetch_standing.py": "what a partition rests on is a question of its own",
     "broker/listener_reload.py": "a task of its own beside the composition",
     "broker/quotas/metrics.py": "metrics families stand apart from what they measure",
     "broker/share/coordinated.py": "requests, apart from the port that a test implements too",

@@ -89,7 +89,7 @@ class Coordinator(ABC, Generic[ShardT]):
 
     # Where a key is.
 
-    async def find(self, key: str) -> BrokerRegistration:
+    async def find_broker(self, key: str) -> BrokerRegistration:
         """Its coordinator. COORDINATOR_NOT_AVAILABLE while there is none."""
         return self._topic.leader(await self._number_of(key))
 

@@ -7,8 +7,7 @@ table           maps every API key to its handler. Begin here.
 produce         appends one batch a partition and acknowledges it as `acks` demands.
 fetch           answers Fetch: sessions, limits, and the wait for enough bytes.
 replica_selectors finds the replica selector that is configured.
-fetch_reads     reads each fetched partition: it asks the partition for a decision, then performs it.
-fetch_standing  notes where a partition stands that has nothing to report, and whether it may rest.
+fetch_reads     reads each fetched partition: asks it for a decision, performs that, and notes whether it may rest.
 tier_reads      holds the reads of the tier that a Fetch has under way.
 offsets         answers ListOffsets and OffsetForLeaderEpoch.
 metadata        answers Metadata and DescribeCluster from the cluster image.

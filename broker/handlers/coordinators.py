@@ -62,7 +62,7 @@ class CoordinatorHandler:
                     f"key type {key_type}: groups (0), transactional ids (1) and share-partitions (2) are coordinated"
                 )
                 raise KafkaError(ErrorCode.invalid_request, message)
-            broker = await coordinator.find(key)
+            broker = await coordinator.find_broker(key)
             end_point = broker.end_point(listener)
             if end_point is None:
                 raise KafkaError(ErrorCode.listener_not_found, f"broker {broker.id} has no listener {listener}")

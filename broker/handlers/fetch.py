@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, Self
 
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.fetch import (
@@ -118,16 +118,13 @@ class FetchHandler:
         await reads.look(context.partitions)
         while not (reads.has_enough() or len(reads.denied) >= context.size) and now_s() < deadline_s:
             reads.release()
-            sleep = Sleep(self._hosted, request.replica_id, context, reads)
-            try:
-                if sleep.begin():
+            with Sleep(self._hosted, request.replica_id, context, reads) as sleep:
+                if sleep.needs_another_look:
                     await reads.look(context.partitions)
                     if reads.has_enough():
                         return
                     reads.release()
                 await sleep.wakeup.wait(min(deadline_s, reads.held_back_until_s))
-            finally:
-                sleep.end()
             await reads.look(context.partitions)
 
     async def _respond(
@@ -156,7 +153,7 @@ class FetchHandler:
 class Sleep:
     """One request that waits for news of any partition that does not rest, or no longer does."""
 
-    __slots__ = ("_context", "_hosted", "_on", "_reads", "_replica_id", "wakeup")
+    __slots__ = ("_context", "_hosted", "_on", "_reads", "_replica_id", "needs_another_look", "wakeup")
 
     def __init__(self, hosted: HostedPartitions, replica_id: int, context: FetchContext, reads: FetchReads) -> None:
         self.wakeup = Wakeup()
@@ -165,36 +162,36 @@ class Sleep:
         self._context = context
         self._reads = reads
         self._on: list[Sleepers] = []
+        self.needs_another_look = False
+        """Before the request sleeps: not all partitions stand where they stood at the last look."""
 
-    def begin(self) -> bool:
-        """Whether another look is due before the request sleeps: not all stand where they stood at the last one."""
+    def __enter__(self) -> Self:
         if self._context.session is not None:
             self._context.session.on_woken.append(self._woken)
-        is_due = False
         for asked in self._context.partitions:
             if asked in self._reads.denied:
                 continue
             standing = self._reads.standing(asked)
             if standing is None:
-                is_due = True
-                self._sleep_on(asked, self._find(asked))
+                self.needs_another_look = True
+                self._sleep_on(asked, self._hosted_partition(asked))
             else:
                 self._sleep_on(asked, standing.partition)
-        return is_due
+        return self
 
-    def end(self) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._context.session is not None:
             self._context.session.on_woken.remove(self._woken)
         for news in self._on:
             news.discard(self.wakeup)
 
     def _woken(self, asked: AskedPartition) -> None:
-        partition = self._find(asked)
+        partition = self._hosted_partition(asked)
         if partition is None:
             self.wakeup.wake()  # that it is no longer hosted is news as well
         self._sleep_on(asked, partition)
 
-    def _find(self, asked: AskedPartition) -> Partition | None:
+    def _hosted_partition(self, asked: AskedPartition) -> Partition | None:
         try:
             return self._hosted.find(*asked.key)
         except KafkaError:

@@ -131,7 +131,7 @@ class ProduceHandler:
     ) -> _Answer:
         """Return the task of an append, or at once why there is none: a rejected partition costs no task."""
         try:
-            self._find(request, topic, wanted)
+            self._find_partition(request, topic, wanted)
         except KafkaError as error:
             return self._rejected(topic, wanted, error)
         return group.create_task(self._produce(context, request, topic, wanted))
@@ -161,7 +161,7 @@ class ProduceHandler:
             wanted.partition, error.code, error_message=error.message or None, current_leader=hint
         )
 
-    def _find(self, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition) -> Partition:
+    def _find_partition(self, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition) -> Partition:
         if request.acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
             raise KafkaError(ErrorCode.invalid_required_acks, f"acks={request.acks}: expected -1, 0 or 1")
         if not wanted.records:
@@ -171,7 +171,7 @@ class ProduceHandler:
     async def _append(
         self, context: RequestContext, request: ProduceRequest, topic: str | UUID, wanted: ProducePartition
     ) -> ProducePartitionResponse:
-        partition = self._find(request, topic, wanted)
+        partition = self._find_partition(request, topic, wanted)
         records = wanted.records
         assert isinstance(records, memoryview), "a decoded request holds a view of its frame"
         self._check(context, partition.partition.topic_partition.topic)

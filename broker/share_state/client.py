@@ -224,7 +224,7 @@ class ShareStateClient:
         by_broker: dict[Address, list[SharePartition]] = {}
         for topic_id, number in partitions:
             try:
-                broker = await self._coordinator.find(str(ShareKey(call.group_id, topic_id, number)))
+                broker = await self._coordinator.find_broker(str(ShareKey(call.group_id, topic_id, number)))
                 by_broker.setdefault(Address(broker.host, broker.port), []).append((topic_id, number))
             except KafkaError as error:
                 call.answers[topic_id, number] = error

@@ -79,10 +79,10 @@ class ShareCoordinator(Coordinator[ActiveShard]):
         if name is None or key.partition not in image.topics[name].partitions:
             raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no partition of share-partition {key}")
 
-    async def find(self, key: str) -> BrokerRegistration:
+    async def find_broker(self, key: str) -> BrokerRegistration:
         """Return the coordinator of `group:topic id:partition`. Raise INVALID_REQUEST for any other key."""
         parse_key(key)
-        return await super().find(key)
+        return await super().find_broker(key)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         """The state of a topic that is deleted goes with it."""

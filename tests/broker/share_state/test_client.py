@@ -26,7 +26,7 @@ class Brokers:
         self.silent, self.busy = silent, busy
         self.timeouts_s: list[float] = []
 
-    async def find(self, key: str) -> Any:
+    async def find_broker(self, key: str) -> Any:
         return SimpleNamespace(host="broker", port=int(key.rpartition(":")[2]))
 
     async def send(self, address: Address, request: Any, *, timeout_s: float) -> Any:
