@@ -18,15 +18,12 @@ leader did.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ...protocol import ErrorCode, KafkaError, value
 from ...protocol.net import reading_batch
 from ...protocol.records import (
-    CONTROL_BIT,
-    LOG_OVERHEAD,
     BatchHeader,
-    EndTransactionMarker,
     TimestampType,
     decompressed_bytes_max,
     stamp_batch,
@@ -36,13 +33,10 @@ from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
 from ..core.producer_state import AppendOrigin, BatchMetadata
 from ..core.validation import check_follower_batches, check_follower_order, check_key, check_leader_batch
 from ..disk.port import Buffer
-from ..segment.batch_scan import end_transaction_marker
+from ..segment.batch_scan import Markers, end_transaction_markers
 from .flusher import Flusher
 from .state import LogState
 from .write_pipeline import QUEUED_BYTES_MAX, WritePipeline
-
-Markers = Mapping[int, EndTransactionMarker | None]
-"""The end-transaction markers in the control batches of an append, by index of the batch."""
 
 
 @value
@@ -88,7 +82,7 @@ class Appender:
         state = self._state
         header = check_leader_batch(data, state.config, origin, now_ms)
         is_append_time = state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-        markers = _markers(data, [header])
+        markers = end_transaction_markers(data, [header])
         if state.config.is_compacted and origin is AppendOrigin.CLIENT:
             async with self._checks:
                 await _check_keys(data, header, state.config)
@@ -135,7 +129,7 @@ class Appender:
         headers = check_follower_batches(data)
         if not headers:
             raise KafkaError(ErrorCode.invalid_record, "expected at least one record batch, found none")
-        markers = _markers(data, headers)
+        markers = end_transaction_markers(data, headers)
         await state.gate.acquire()
         try:
             state.check_usable()
@@ -360,13 +354,3 @@ async def _check_keys(data: Buffer, header: BatchHeader, config: LogConfig) -> N
         async for some in slices:
             for record in some:
                 check_key(record)
-
-
-def _markers(data: Buffer, headers: list[BatchHeader]) -> Markers:
-    markers: dict[int, EndTransactionMarker | None] = {}
-    position = 0
-    for index, header in enumerate(headers):
-        if header.attributes & CONTROL_BIT:
-            markers[index] = end_transaction_marker(data, position, header)
-        position += header.batch_length + LOG_OVERHEAD
-    return markers

@@ -10,13 +10,16 @@ has been given out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 from ...protocol import CorruptRecordError
 from ...protocol.records import (
     BATCH_HEADER_SIZE,
+    CONTROL_BIT,
     CONTROL_BYTES_MAX,
+    LOG_OVERHEAD,
     BatchHeader,
     ControlType,
     EndTransactionMarker,
@@ -31,6 +34,9 @@ from ..disk.port import Buffer, DiskFile
 HEADER_READ_BYTES: Final = 16 * 1024
 """One read of `HeaderScan`: some headers of small batches, not much wasted on large ones."""
 BATCH_READ_BYTES: Final = 1024 * 1024
+
+Markers = Mapping[int, EndTransactionMarker | None]
+"""The end-transaction markers in the control batches of a run of batches, by index of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,17 @@ def end_transaction_marker(buf: Buffer, position: int, header: BatchHeader) -> E
     if record is None or control_type(record) not in {ControlType.ABORT, ControlType.COMMIT}:
         return None
     return parse_end_transaction_marker(record)
+
+
+def end_transaction_markers(buf: Buffer, headers: list[BatchHeader]) -> Markers:
+    """Return the markers in the control batches of `buf`, which begins with the first of these and holds them all."""
+    markers: dict[int, EndTransactionMarker | None] = {}
+    position = 0
+    for index, header in enumerate(headers):
+        if header.attributes & CONTROL_BIT:
+            markers[index] = end_transaction_marker(buf, position, header)
+        position += header.batch_length + LOG_OVERHEAD
+    return markers
 
 
 class HeaderScan:

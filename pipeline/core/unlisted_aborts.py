@@ -20,6 +20,7 @@ from ...protocol.records import (
     TRANSACTIONAL_BIT,
     ControlType,
     control_type,
+    parse_header,
     skim_records,
 )
 from .batch_table import BatchTable, Selection
@@ -49,6 +50,8 @@ def _aborts(marker: BatchTable) -> bool:
     """A damaged marker proves nothing."""
     with suppress(CorruptRecordError):
         marker.check()
-        records = skim_records(marker.data, int(marker.positions[0]), decompressed_bytes_max=CONTROL_BYTES_MAX)
+        position = int(marker.positions[0])
+        header = parse_header(marker.data, position)
+        records = skim_records(marker.data, position, header, decompressed_bytes_max=CONTROL_BYTES_MAX)
         return any(control_type(record) is ControlType.ABORT for record in records)
     return False

@@ -48,8 +48,8 @@ from .budget import (
     CONTROL_BYTES_MAX,
     DECOMPRESSED_BYTES_MAX,
     DECOMPRESSED_BYTES_MIN,
+    check_record_count,
     decompressed_bytes_max,
-    records_max,
 )
 from .compression import Compression, compress, decompress
 from .record_body import Record, decode_records, encode_records, encode_skimmed
@@ -180,14 +180,9 @@ def iter_records(
 
 
 def skim_records(
-    buf: Buffer,
-    position: int = 0,
-    header: BatchHeader | None = None,
-    *,
-    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    buf: Buffer, position: int, header: BatchHeader, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[SkimmedRecord]:
     """Return the records of the batch at `position` as `iter_records` does, without their headers."""
-    header = header or parse_header(buf, position)
     return skim(decompressed(buf, position, header, decompressed_bytes_max), header, position)
 
 
@@ -203,15 +198,6 @@ def decompressed(buf: Buffer, position: int, header: BatchHeader, bytes_max: int
         except ValueError as error:
             raise CorruptRecordError(f"batch at offset {header.base_offset}: {error}", position) from error
     return data
-
-
-def check_record_count(header: BatchHeader, bytes_max: int) -> None:
-    """CorruptRecordError if a batch claims more records than its bytes can hold."""
-    most = records_max(header, bytes_max)
-    if header.record_count > most:
-        raise CorruptRecordError(
-            f"{header.record_count} records in a batch of {header.size_bytes} bytes, which can hold {most}"
-        )
 
 
 def build_batch(

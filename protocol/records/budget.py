@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..errors import CorruptRecordError
 from .batch_header import BATCH_HEADER_SIZE, BatchHeader
 from .compression import Compression
 
@@ -40,6 +41,15 @@ def decompressed_bytes_max(max_message_bytes: int) -> int:
     """Return the limit for the batches of a topic with that `max.message.bytes`."""
     in_proportion = min(max_message_bytes * DECOMPRESSED_PER_BYTE, DECOMPRESSED_BYTES_MAX)
     return max(DECOMPRESSED_BYTES_MIN, in_proportion, max_message_bytes)
+
+
+def check_record_count(header: BatchHeader, bytes_max: int) -> None:
+    """CorruptRecordError if a batch claims more records than its bytes can hold."""
+    most = records_max(header, bytes_max)
+    if header.record_count > most:
+        raise CorruptRecordError(
+            f"{header.record_count} records in a batch of {header.size_bytes} bytes, which can hold {most}"
+        )
 
 
 def records_max(header: BatchHeader, bytes_max: int) -> int:
