@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from .run import Place, run_suites
-from .suites import TOTAL_LIMIT_S, suites
+from .suites import AIM_S, TOTAL_LIMIT_S, suites
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
     if unknown := [name for name in names if name not in every]:
         parser.error(f"no such suite: {', '.join(unknown)}; there are {', '.join(every)}")
     root = Path(__file__).resolve().parents[2]
-    place = Place(root, (str(root / ".venv" / "bin" / "python"), "-m", "pytest", "-q"), TOTAL_LIMIT_S)
+    place = Place(root, (str(root / ".venv" / "bin" / "python"), "-m", "pytest", "-q"), TOTAL_LIMIT_S, AIM_S)
     return run_suites([every[name] for name in names], place)
 
 
