@@ -6,7 +6,8 @@ A move is a task; `log/keeper/future_logs.py` has the steps and what a crash in 
 |-----------|---------------------------------------------------|------------------------------------------------------|
 | WAITING   | no future log: enough moves are under way, or the | the future log is created: COPYING                   |
 |           | image still has the replica in the destination    |                                                      |
-| COPYING   | the future log follows, at the configured rate    | it has caught up: PROMISED                           |
+| COPYING   | the future log follows, at the configured rate    | it has caught up, and has taken the history of what  |
+|           |                                                   | is below it: PROMISED                                |
 | PROMISED  | the destination is reported; what is not in the   | the image has the destination: SWITCHED              |
 |           | future log counts as not stored                   | the future log must restart, or a log fails:         |
 |           |                                                   | WITHDRAWN                                            |
@@ -44,7 +45,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...log import PartitionLog
-from ...log.core import Restart, future_directory
+from ...log.core import CaughtUp, Restart, future_directory
 from ...log.keeper import LogDirectory, LogManager, advance, create_future, drop_future, pending_step, switch
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition, describe_error
 from ..cluster.view import PartitionRegistration
@@ -322,17 +323,26 @@ class DirectoryMoves:
             return False
         if move.destination is not destination:
             return False  # another one was requested meanwhile: the future log is not there
-        if move.key not in self.directories.promised:
-            # The hold comes first: the controller may count on the destination before the report is answered.
-            current.hold_at(future.state.offsets.settled_end_offset)
-            self.directories.promised[move.key] = move.destination.directory_id
-            self._report(move)
+        if move.key not in self.directories.promised and not await self._promise(move, current, future):
+            return False
         if self._is_counted_there(move) and await switch(self._logs, move.key.topic_partition):
             _log.info("%s was moved to %s", move.key.topic_partition, destination.path)
             self.directories.promised.pop(move.key, None)
             return move.destination is destination  # else it was requested meanwhile, and begins now
         await self._wait_for_records(move, current)
         return False
+
+    async def _promise(self, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
+        """Have the controller count on the destination; return False if something has changed meanwhile."""
+        destination = move.destination
+        await future.take_history(current)
+        if move.destination is not destination or not isinstance(pending_step(current, future), CaughtUp):
+            return False
+        # The hold comes first: the controller may count on the destination before the report is answered.
+        current.hold_at(future.state.offsets.settled_end_offset)
+        self.directories.promised[move.key] = destination.directory_id
+        self._report(move)
+        return True
 
     async def _give_up(self, move: _Move) -> None:
         """Drop the future log, unless the directory of the current log is offline: then it may be of use."""

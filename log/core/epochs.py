@@ -160,6 +160,17 @@ class LeaderEpochCache:
         if entries != self._entries:
             self._replace(entries)
 
+    def prepend(self, older: Iterable[EpochEntry]) -> None:
+        """Put the entries of `older` in front that begin below the first one here; all of them if there is none."""
+        first = self.earliest_entry
+        below = [
+            entry
+            for entry in older
+            if first is None or (entry.epoch < first.epoch and entry.start_offset < first.start_offset)
+        ]
+        if below:
+            self._replace((*below, *self._entries))
+
     def clear(self) -> None:
         if self._entries:
             self._replace(())

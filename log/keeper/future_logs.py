@@ -1,6 +1,6 @@
 """Moves a log to another log directory of its node, while it is used (KIP-113): by way of a future log.
 
-    create_future -> advance, until it returns None -> switch
+    create_future -> advance, until it returns None -> `take_history` -> the controller counts on it -> switch
                   \\-> drop_future, in whatever state
 
 | found at the start | becomes |

@@ -5,6 +5,7 @@ remote log manager notice nothing but a wait:
 
 | step | a failure or crash in it leaves |
 |---|---|
+| 0 before the controller is asked: leader epochs below the copy, marks (`take_history`) | the log, and its future log |
 | 1 drain the writes; copy what the future log lacks (little: the caller has checked) | the log, and its future log |
 | 2 write to the future log: leader epochs, marks, producer snapshot at the log end; flush it | the same |
 | 3 the checkpoints of the other log directory: its log start above all | the same |
@@ -73,11 +74,7 @@ class Takeover:
         assert future.log_end_offset == state.log_end_offset, (state.topic_partition, state.offsets, future.offsets)
         disk, directory = state.disk, future.directory
         await disk.write_file(directory / LEADER_EPOCH_CHECKPOINT, encode_leader_epochs(state.epochs.entries))
-        for mark, is_set in ((ADOPTED_FILE, state.is_adopted), (THIN_FILE, state.is_thin)):
-            if is_set:
-                await disk.write_file(directory / mark, b"")
-            else:
-                await disk.remove(directory / mark)
+        await _copy_marks(state, future)
         # Producers whose batches have left the log are known from memory alone.
         future.snapshots.stage(state.log_end_offset, state.producers.freeze())
         future.high_watermark = state.high_watermark
@@ -123,6 +120,32 @@ class Takeover:
         state.copied_end_offset, state.keeps_deletes = None, False
         future.failure = "it has taken the place of the current log"
         return replaced
+
+
+async def take_history(state: LogState, future: LogState) -> None:
+    """Give a future log, durably, what no batch of its copy says. Once the controller counts on its directory, a crash
+    makes it the log: without the leader epochs of what only the tier has, it could find nothing there.
+    """
+    async with future.gate:
+        future.check_usable()
+        await _copy_marks(state, future)
+        # Below the local start no batch is ever truncated: these are the same at whatever instant they are taken.
+        start_offset = future.segments.first_base_offset
+        future.epochs.prepend(entry for entry in state.epochs.entries if entry.start_offset < start_offset)
+        await future.save_epochs()
+        await future.disk.sync_directory(future.directory)
+
+
+async def _copy_marks(state: LogState, future: LogState) -> None:
+    future.is_adopted, future.is_thin = state.is_adopted, state.is_thin
+    marks = ((ADOPTED_FILE, future.is_adopted), (THIN_FILE, future.is_thin))
+    for mark, is_set in marks:
+        if is_set:
+            await future.disk.write_file(future.directory / mark, b"")
+    # After the others are there: at no instant does a replica that is either count as full.
+    for mark, is_set in marks:
+        if not is_set:
+            await future.disk.remove(future.directory / mark)
 
 
 async def wait_until_stored(state: LogState, end_offset: int) -> None:

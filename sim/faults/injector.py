@@ -40,6 +40,7 @@ from ..judges.core.events import (
     QuorumLeaderElected,
     VoteCast,
 )
+from ..machine.filesystem import LOG_DIRECTORIES
 from ..machine.host import CrashKind, ProcessDiedError
 from ..machine.link import JITTER_S, LATENCY_S
 from ..machine.world import World
@@ -211,6 +212,12 @@ class FaultInjector:
     def may_be_corrupt(self) -> bool:
         """Whether what is read may be damaged by a fault that lasts, or has just ended."""
         return self._world.now_s < self._corrupt_until_s
+
+    def may_lose_logs(self, host: str) -> bool:
+        """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, corruption."""
+        kinds = FaultKind.FULL_DISK, FaultKind.DIRECTORY_FILLS, FaultKind.BIT_ROT
+        has_failed = not self._world.host(host).disk_faults.failed_at_s.keys().isdisjoint(LOG_DIRECTORIES)
+        return has_failed or any(self.injected[kind] > 0 for kind in kinds)
 
     @property
     def active(self) -> list[Fault]:

@@ -138,6 +138,11 @@ class Host:
         node: Node = await asyncio.shield(started)
         return node
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the node was asked to leave in order, and has not ended yet."""
+        return self._stop_wanted is not None and self._stop_wanted.done()
+
     async def stop(self) -> bool:
         """Leave the node in order; return whether it has: it may crash, or fail, meanwhile."""
         if self._stop_wanted is None or self._ended is None:

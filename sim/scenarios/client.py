@@ -17,6 +17,7 @@ from random import Random
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
+from ...controller import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError, TopicPartition, metadata_of, offsets_of
 from ...protocol.fetch import (
     READ_COMMITTED,
@@ -87,9 +88,10 @@ def client_ids(name: str) -> tuple[str, str]:
 
 
 class SimClient:
-    """The client of one process. Close it. `on_throttled` is given each throttle time in ms that is not 0;
-    `on_unanswered` the host, the API and the time in s of each request that had no answer in time on its connection.
-    `produce_max` is the newest version of Produce that it speaks: before 12 nothing is added to transactions by it.
+    """The client of one process. Close it. `on_throttled` is given a quota's key and each throttle time in ms that is
+    not 0; `on_unanswered` the host, the API and the time in s of each request that had no answer in time on its
+    connection. `produce_max` is the newest version of Produce that it speaks: before 12 nothing is added to
+    transactions by it.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class SimClient:
         bootstrap: Sequence[Address],
         rng: Random,
         rack: str = "",
-        on_throttled: Callable[[int], None] = lambda _: None,
+        on_throttled: Callable[[str, int], None] = lambda *_: None,
         *,
         on_unanswered: Callable[[str, str, float], None] = lambda *_: None,
         transactional_id: str = TRANSACTIONAL_ID,
@@ -150,7 +152,7 @@ class SimClient:
         if produced is None:
             return leader.topic_id, NO_OFFSET
         if produced.throttle_time_ms:
-            self._on_throttled(produced.throttle_time_ms)
+            self._on_throttled(PRODUCER_BYTE_RATE, produced.throttle_time_ms)
         answer = _only(produced.topics)
         self._check_leader(partition, answer.error_code, f"produce to {partition}")
         return leader.topic_id, answer.base_offset
@@ -208,7 +210,7 @@ class SimClient:
     def _answer(self, response: FetchResponse, what: str) -> FetchPartitionResponse:
         """The answer for the one partition; a client above its quota gets none, and asks again (KIP-219)."""
         if response.throttle_time_ms:
-            self._on_throttled(response.throttle_time_ms)
+            self._on_throttled(CONSUMER_BYTE_RATE, response.throttle_time_ms)
         _check(response.error_code, what)
         if response.throttle_time_ms and not response.topics:
             raise AttemptFailedError(f"{what}: throttled for {response.throttle_time_ms} ms")

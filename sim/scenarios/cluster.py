@@ -35,6 +35,7 @@ from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
 from ..judges.core.allowed_losses import AllowedLosses
 from ..judges.core.client_answers import ClientAnswersJudge
 from ..judges.core.clients.answers import AnswersJudge
+from ..judges.core.clients.beginnings import BeginningsJudge
 from ..judges.core.clients.compacted import check_values
 from ..judges.core.clients.ownership import OwnershipJudge
 from ..judges.core.coordinators import CoordinatorsJudge
@@ -215,8 +216,10 @@ class ClusterScenario:
             self.retention.all_segments_of,
         )
         self._make_clients(answers)
+        self._beginnings = BeginningsJudge()
         return [
             self.losses,
+            self._beginnings,
             CoordinatorsJudge(self._has_lost, self._shared.now_ms),
             OwnershipJudge(tuple(self.workforce.inputs), self._has_lost, self._shared.now_ms, *GROUP_TIMEOUTS_MS),
             IsrMembersJudge(
@@ -290,7 +293,7 @@ class ClusterScenario:
             self._heartbeats,
             lag_time_max_ms=self.options.lag_time_max_ms,
             failed_s=lambda node_id, directory: self._directory_failed_s(hosts[node_id], directory),
-            may_lose=lambda node_id: self._may_lose_logs(hosts[node_id]),
+            may_lose=lambda node_id: self.injector.may_lose_logs(hosts[node_id]),
         )
 
     def _judge_moves(self) -> list[Judge]:
@@ -323,16 +326,6 @@ class ClusterScenario:
         failed_at_s = machine.disk_faults.failed_at_s
         return max([failed_at_s[place] for place in places or LOG_DIRECTORIES if place in failed_at_s], default=None)
 
-    def _may_lose_logs(self, host: str) -> bool:
-        """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, corruption."""
-        injected = self.injector.injected
-        return (
-            not self.world.host(host).disk_faults.failed_at_s.keys().isdisjoint(LOG_DIRECTORIES)
-            or injected[FaultKind.FULL_DISK] > 0
-            or injected[FaultKind.DIRECTORY_FILLS] > 0
-            or injected[FaultKind.BIT_ROT] > 0
-        )
-
     def _immediate_faults(self) -> dict[FaultKind, Callable[[Fault], None]]:
         """Faults that are requests to the cluster."""
         of_cluster: dict[FaultKind, Work] = {
@@ -362,9 +355,12 @@ class ClusterScenario:
         self._do(partial(work, BROKERS[fault.targets[0]]))
 
     async def _restart(self, name: str) -> None:
-        """Have a node shut down in order; its keeper starts it again."""
+        """Have a node shut down in order; its keeper starts it again. One that stops already took longer than is known
+        here: who asked first says how long (seed 1040).
+        """
         host, began_s = self.world.host(name), self.world.now_s
-        if host.node is not None and await host.stop():
+        is_first = not host.is_stopping
+        if host.node is not None and await host.stop() and is_first:
             self._judges.on(NodeStopped(name, self.world.now_s - began_s))
 
     async def _roll(self, rng: Random) -> None:
@@ -622,14 +618,16 @@ class ClusterScenario:
         reads = FinalReads(self.world, self._addresses, self._shared, CONVERGE_S)
         logs: dict[str, FinalLog] = {}
         allowed: dict[str, AllowedLosses] = {}
+        began: dict[str, Callable[[int], int]] = {}
         for partition in self.partitions + self._work_partitions:
             logs[str(partition)] = await reads.everything(partition)
             allowed[str(partition)] = self.losses.allowed_losses_of(self._name(partition))
+            began[str(partition)] = partial(self._beginnings.began, self._name(partition))
             if not allowed[str(partition)]:
                 self.anomalies += await reads.committed(partition)
         if self.options.workers and not any(map(self._has_lost, WORK_TOPICS)):
             self.anomalies += self.workforce.anomalies(logs, await self.workforce.committed(), "judge")
-        verdict = check_history(self.history, logs, allowed, expires=self.options.expires)
+        verdict = check_history(self.history, logs, allowed, expires=self.options.expires, began=began)
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused
         self.anomalies += self.administrator.anomalies()

@@ -96,8 +96,8 @@ class ClusterClients:
     def _unanswered(self, client: str, client_host: str, host: str, api: str, asked_s: float) -> None:
         self._shared.publish(AnswerMissing(client, client_host, host, api, int(asked_s * 1000)))
 
-    def _throttled(self, client_id: str, throttle_ms: int) -> None:
-        self._shared.publish(Throttled(client_id, throttle_ms))
+    def _throttled(self, client_id: str, key: str, throttle_ms: int) -> None:
+        self._shared.publish(Throttled(client_id, key, throttle_ms))
 
     def _producer(self, kind: type[Producer], name: str, partition: TopicPartition, acks: int) -> Producer:
         rng = self._world.rng(name)

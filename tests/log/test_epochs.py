@@ -195,3 +195,15 @@ def test_a_long_checkpoint_loads_at_once_and_is_shown_by_its_ends():
     assert history.end_offset_for(7, 600_000) == EpochEnd(7, 16)
     assert repr(history).startswith("LeaderEpochCache(0@0 1@2 ")
     assert repr(history).endswith(" 15@30 and 299984 more up to 299999@599998)")
+
+
+def test_older_entries_go_in_front_and_change_nothing_that_is_there():
+    history = cache((4, 10), (6, 20))
+    history.prepend([EpochEntry(0, 0), EpochEntry(3, 7), EpochEntry(4, 8), EpochEntry(5, 10), EpochEntry(2, 12)])
+    assert pairs(history) == [(0, 0), (3, 7), (4, 10), (6, 20)]
+    version = history.version
+    history.prepend([EpochEntry(4, 10), EpochEntry(7, 30)])
+    assert (pairs(history), history.version) == ([(0, 0), (3, 7), (4, 10), (6, 20)], version)
+    empty = cache()
+    empty.prepend(history.entries)
+    assert empty.entries == history.entries

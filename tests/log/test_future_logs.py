@@ -89,9 +89,14 @@ async def copy_all(node: Node) -> PartitionLog:
 
 async def move(node: Node) -> None:
     """As the broker does: the controller records the other directory before the switch."""
-    await copy_all(node)
-    node.recorded = node.other().directory_id
+    await promise(node)
     assert await switch(node.manager, TP)
+
+
+async def promise(node: Node) -> None:
+    """The controller records the other directory."""
+    await (await copy_all(node)).take_history(node.log)
+    node.recorded = node.other().directory_id
 
 
 async def names(disk: MemoryDisk, path: Path) -> list[str]:
@@ -187,6 +192,39 @@ async def test_D4_a_tiered_log_keeps_its_log_start_and_the_epochs_below_its_loca
     assert (node.log.state.log_start_offset, node.log.state.offsets.local_log_start_offset) == (0, local)
     assert epochs_of(node.log) == [(0, 0), (3, 4)]
     assert node.log.state.log_start_known
+
+
+@pytest.mark.parametrize("local_records", [4, 0])
+async def test_D4_a_crash_before_the_switch_keeps_the_epochs_of_what_only_the_tier_has(local_records: int) -> None:
+    """Seed 1009 of the simulation: the controller counted on a copy that began with its first batch's epoch."""
+    node = await node_with_log(MemoryDisk(), config=TIERED, count=4)
+    log = node.log
+    await log.assign_epoch(3)
+    for _ in range(6):
+        await append(log, epoch=3, value=bytes(50))
+    log.update_high_watermark(10)
+    if not local_records:
+        await log.roll()
+    await log.delete_local_segments(10 - local_records)
+    local = log.state.offsets.local_log_start_offset
+    assert (0 < local <= 6) if local_records else local == 10
+    await log.flush()
+    await promise(node)
+    await node.restart("lost")
+    assert (node.place, node.log.state.offsets.local_log_start_offset) == (B, local)
+    assert epochs_of(node.log) == [(0, 0), (3, 4)]
+    await append(node.log, epoch=3, value=b"next")
+    await node.log.assign_epoch(4)
+    assert epochs_of(node.log) == [(0, 0), (3, 4), (4, 11)]
+
+
+@pytest.mark.parametrize("mark", ["is_adopted", "is_thin"])
+async def test_D4_a_crash_before_the_switch_keeps_the_marks_of_a_replica(mark: str) -> None:
+    node = await node_with_log(MemoryDisk(), config=TIERED)
+    setattr(node.log.state, mark, True)
+    await promise(node)
+    await node.restart("lost")
+    assert (node.place, getattr(node.log.state, mark)) == (B, True)
 
 
 async def test_D4_a_log_start_in_the_middle_of_a_batch() -> None:

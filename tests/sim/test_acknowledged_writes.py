@@ -194,3 +194,33 @@ def test_batches_of_a_producer_follow_each_other() -> None:
     assert kinds(of_producer((1, -1, 0), (2, 0, 1), (3, 1, 2)), log(2, 3)) == []
     assert kinds(of_producer((1, 0, 0), (2, -1, 1), (3, 1, 2)), log(1, 3)) == ["broken sequence"]
     assert kinds(of_producer((1, -1, 0), (2, -1, 1)), log(2, 1)) == ["broken sequence"]
+
+
+def resent(*, began: int, others: tuple[tuple[int, int, int], ...] = (), producer_id: int = 7) -> list[str]:
+    """A value is read at 1, expires, and is found at 6, in a log that began there; the log starts at 4."""
+    history = of_producer((1, 6, 3), *others)
+    for send in history.sends:
+        send.producer_id = producer_id
+    history.polls.append(polled({1: 1}, at=1))
+    logs = {P: FinalLog(P, 4, 7, {6: 1} | {at: value for value, at, _ in others if at >= 4})}
+    return [each.kind for each in check_history(history, logs, expires=True, began={P: lambda _: began}).anomalies]
+
+
+def test_a_log_that_began_above_a_batch_may_take_it_again() -> None:
+    assert resent(began=2) == []
+    assert resent(began=4, others=((0, 5, 2),)) == [], "the batch before it was sent again, too"
+    assert resent(began=4, others=((2, 3, 4),)) == [], "the one after it has expired as well"
+
+
+def test_a_log_that_had_a_batch_never_takes_it_again() -> None:
+    assert resent(began=1) == ["duplicate"]
+    assert resent(began=0) == ["duplicate"]
+
+
+def test_a_log_that_had_a_later_batch_of_the_producer_takes_no_earlier_one() -> None:
+    assert "duplicate" in resent(began=4, others=((2, 4, 4),))
+    assert "duplicate" in resent(began=4, others=((2, 5, 4),))
+
+
+def test_what_no_producer_id_was_sent_with_is_never_excused() -> None:
+    assert resent(began=4, producer_id=-1) == ["duplicate"]

@@ -173,6 +173,26 @@ def test_a_crash_while_it_stops_ends_the_stop():
     simulate(scenario)
 
 
+def test_who_is_asked_to_stop_stops_until_it_has_ended():
+    """Seed 1040: of a second one who asks, the time to stop says nothing."""
+
+    async def scenario(world, host):
+        await host.start(Node)
+        assert not host.is_stopping
+        host.pause()
+        stops = [asyncio.ensure_future(host.stop())]
+        await asyncio.sleep(1)
+        assert host.is_stopping
+        stops.append(asyncio.ensure_future(host.stop()))
+        host.resume()
+        assert await asyncio.gather(*stops) == [True, True]
+        assert not host.is_stopping
+        await host.start(Node)
+        assert not host.is_stopping
+
+    simulate(scenario)
+
+
 def test_a_wiped_disk_is_empty():
     async def scenario(world, host):
         await host.start(Node)

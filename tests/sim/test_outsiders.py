@@ -8,7 +8,10 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.sim.judges.core.events import NodeStopped, QuorumEpochMoved, Throttled
+from tierfetch.controller.image.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, entity_of
+from tierfetch.controller.image.image import MetadataImage
+from tierfetch.quorum.listener import CommittedBatch
+from tierfetch.sim.judges.core.events import MetadataChanged, NodeStopped, QuorumEpochMoved, Throttled
 from tierfetch.sim.judges.core.hand_overs import HandOversJudge
 from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.judges.core.quorum_epochs import QuorumEpochsJudge
@@ -32,14 +35,43 @@ def test_the_epoch_of_a_quorum_stays_where_elections_put_it() -> None:
         judge.on(QuorumEpochMoved("controller-1", 2**31 - 2))
 
 
+def set_quotas(judge: ThrottlesJudge, *values: float, key: str = PRODUCER_BYTE_RATE) -> None:
+    for value in values:
+        metadata = MetadataImage()
+        metadata.quotas.put(entity_of([("client-id", "throttled")]), key, value)
+        judge.on(MetadataChanged(CommittedBatch(0, 0, 0, 0, ()), metadata, image(1), image(1)))
+
+
+def throttled(ms: int, client: str = "throttled") -> Throttled:
+    return Throttled(client, PRODUCER_BYTE_RATE, ms)
+
+
 def test_a_throttle_is_for_the_client_with_the_quota_and_has_an_end() -> None:
     judge = ThrottlesJudge()
-    judge.on(Throttled("throttled", 11_000))
+    set_quotas(judge, 400.0)
+    judge.on(throttled(11_000))
     assert judge.throttles == 1
     with refuses("own quota: producer-1 is throttled for 5 ms"):
-        judge.on(Throttled("producer-1", 5))
+        judge.on(throttled(5, "producer-1"))
+    with refuses("bounded throttle: throttled is throttled for 11001 ms by producer_byte_rate, set to 400 to 400"):
+        judge.on(throttled(11_001))
+
+
+def test_a_throttle_may_be_longer_once_a_quota_was_lowered_as_what_was_used_takes_so_long_now() -> None:
+    judge = ThrottlesJudge()
+    set_quotas(judge, 2_000.0, 400.0)
+    longest_ms = 5 * 11_000 + 25_000
+    judge.on(throttled(longest_ms))
     with refuses("bounded throttle"):
-        judge.on(Throttled("throttled", 11_001))
+        judge.on(throttled(longest_ms + 1))
+
+
+def test_another_quota_that_was_lowered_lets_nobody_wait_longer() -> None:
+    judge = ThrottlesJudge()
+    set_quotas(judge, 400.0)
+    set_quotas(judge, 2_000.0, 400.0, key=CONSUMER_BYTE_RATE)
+    with refuses("bounded throttle"):
+        judge.on(throttled(11_001))
 
 
 STOPPED = NodeStopped("broker-1", 1.0)

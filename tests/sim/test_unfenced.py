@@ -49,13 +49,24 @@ class Scene:
         self.image = replace(self.image, brokers=brokers)
         return self
 
-    def commits(self, offset: int, *, epoch: int = EPOCH) -> Scene:
-        batch = CommittedBatch(offset, offset, epoch, 0, ())
+    def commits(self, offset: int, *, epoch: int = EPOCH, after_s: float = 0.0) -> Scene:
+        """The controller's clock is an hour ahead."""
+        append_time_ms = int((self.now_s - after_s + 3_600) * 1000)
+        batch = CommittedBatch(offset, offset, epoch, append_time_ms, ())
         self.judge.on(MetadataChanged(batch, MetadataImage(), self.image, self.image))
+        return self
+
+    def hear_others(self, from_s: float = 10.4) -> Scene:
+        """Heartbeats of the others, until the session is over."""
+        while from_s < DUE_S:
+            for broker_id in (1, 3):
+                self.at(from_s).beats(broker_id, 100)
+            from_s += 0.4
         return self
 
     def is_due(self) -> Scene:
         """Three heartbeats of the others after the session: at 100, 110 and 120."""
+        self.hear_others(max(10.4, self.now_s))
         for number, offset in enumerate((100, 110, 120)):
             for broker_id in (1, 3):
                 self.at(DUE_S + number * (APART_S + 0.01)).beats(broker_id, offset)
@@ -81,15 +92,15 @@ def test_what_another_controller_commits_says_nothing() -> None:
 
 
 def test_a_controller_whose_log_stands_still_is_not_judged() -> None:
-    scene = Scene()
+    scene = Scene().hear_others()
     for number in range(5):
         for broker_id in (1, 3):
-            scene.at(DUE_S + number).beats(broker_id, 100)
+            scene.at(DUE_S + number * 0.4).beats(broker_id, 100)
     scene.commits(120)
 
 
 def test_a_broker_that_is_heard_meanwhile_is_not_silent() -> None:
-    scene = Scene().at(DUE_S).beats(1, 100).beats(3, 100).at(DUE_S + 0.2).beats(2, 105)
+    scene = Scene().hear_others().at(DUE_S).beats(1, 100).beats(3, 100).at(DUE_S + 0.2).beats(2, 105)
     for number in (1, 2, 3):
         scene.at(DUE_S + 0.4 * number).beats(1, 100 + 10 * number).beats(3, 101 + 10 * number)
     scene.commits(140)
@@ -101,3 +112,18 @@ def test_a_new_controller_gives_everyone_a_session() -> None:
     for number in range(3):
         scene.at(DUE_S + 0.4 * number).beats(1, 100 + 10 * number, epoch=EPOCH + 1)
     scene.commits(150, epoch=EPOCH + 1)
+
+
+def test_sessions_start_again_at_a_controller_whose_commit_took_long() -> None:
+    """Seed 1023: a controller that waits for a majority sees the end of no session, and then lets all start again."""
+    Scene().hear_others().at(DUE_S - 0.1).commits(90, after_s=0.3).is_due().commits(120)
+    scene = Scene().hear_others().at(DUE_S - 0.1).commits(90, after_s=0.2).is_due()
+    with pytest.raises(InvariantViolationError, match="silent brokers are fenced"):
+        scene.commits(120)
+
+
+def test_sessions_start_again_at_a_controller_that_heard_nobody_for_long() -> None:
+    Scene().at(10.6).beats(1, 100).is_due().commits(120)
+    scene = Scene().at(10.5).beats(1, 100).is_due()
+    with pytest.raises(InvariantViolationError, match="silent brokers are fenced"):
+        scene.commits(120)

@@ -15,14 +15,18 @@
 | uncommitted read     | a value of a transaction without a commit marker was read by a read-committed reader        |
 | truncated start      | the final log begins above 0 although nothing may expire                                    |
 
+A duplicate is excused where no idempotent producer is told from a new one: the log of the leader that took the second
+copy had begun, without the producer, above the first one (`clients.beginnings`), and has had no later batch of it.
+
 Losses that the fault model allows (`allowed_losses`) are computed at the time of the fault
 (`lost_copies`): they cover the records that were lost then, and nothing that was sent afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .allowed_losses import AllowedLosses
 from .history import History, Outcome, Poll, Send
@@ -65,8 +69,11 @@ def check_history(
     allowed: Mapping[str, AllowedLosses] | None = None,
     *,
     expires: bool = False,
+    began: Mapping[str, Callable[[int], int]] | None = None,
 ) -> Verdict:
-    """All the rows of the table, `allowed` by partition. `expires`: retention may have taken the logs' beginnings."""
+    """All the rows of the table, `allowed` by partition. `expires`: retention may have taken the logs' beginnings.
+    `began`, by partition: of an offset, the log start with which the log had begun into which a leader appended it.
+    """
     anomalies: list[Anomaly] = []
     checked = excused = 0
     for partition in history.partitions:
@@ -85,7 +92,7 @@ def check_history(
             checked += len(send.values)
             anomalies += unforgiven
         anomalies += _inconsistent_offsets(log, acknowledged, polls, forgiven)
-        anomalies += _duplicates(log, polls, forgiven)
+        anomalies += _duplicates(log, sends, polls, forgiven, (began or {}).get(partition, lambda _: 0))
         anomalies += _polls_in_order(log, polls, forgiven)
         anomalies += _skipped(log, polls, forgiven, _for_committed_readers(history, log, sends, forgiven))
         anomalies += _sends_in_order(partition, sends, forgiven)
@@ -143,7 +150,9 @@ def _inconsistent_offsets(
             yield Anomaly("inconsistent offsets", log.partition, f"offset {offset}: {values}")
 
 
-def _duplicates(log: FinalLog, polls: list[Poll], forgiven: _Forgiven) -> Iterator[Anomaly]:
+def _duplicates(
+    log: FinalLog, sends: list[Send], polls: list[Poll], forgiven: _Forgiven, began: Callable[[int], int]
+) -> Iterator[Anomaly]:
     places: dict[int, set[int]] = {}
     for offset, value in log.values.items():
         places.setdefault(value, set()).add(offset)
@@ -152,8 +161,26 @@ def _duplicates(log: FinalLog, polls: list[Poll], forgiven: _Forgiven) -> Iterat
             if not forgiven.has_read(poll, offset, value):
                 places.setdefault(value, set()).add(offset)
     for value, offsets in sorted(places.items()):
-        if len(offsets) > 1:
+        pairs = pairwise(sorted(offsets))
+        if any(not _was_forgotten(value, *pair, began(pair[1]), sends, places) for pair in pairs):
             yield Anomaly("duplicate", log.partition, f"{value} is at offsets {sorted(offsets)}")
+
+
+def _was_forgotten(
+    value: int, first: int, second: int, began: int, sends: list[Send], places: Mapping[int, set[int]]
+) -> bool:
+    """Whether a log that had begun at `began` can know nothing of a value's producer when it takes its second copy."""
+    send = next((send for send in sends if value in send.values), None)
+    if send is None or send.producer_id < 0 or first >= began:
+        return False
+    later = {
+        offset
+        for each in sends
+        if each.producer_id == send.producer_id
+        and (each.producer_epoch, each.sequence) > (send.producer_epoch, send.sequence)
+        for offset in (*each.offsets(), *(place for sent in each.values for place in places.get(sent, ())))
+    }
+    return not any(began <= offset < second for offset in later)
 
 
 def _polls_in_order(log: FinalLog, polls: list[Poll], forgiven: _Forgiven) -> Iterator[Anomaly]:

@@ -361,9 +361,10 @@ class MoveAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """A client gets an answer with a throttle time."""
+    """A client gets an answer with a throttle time, because of the quota with this key."""
 
     client: str
+    key: str
     throttle_ms: int
 
 

@@ -12,7 +12,9 @@ the third of them:
 |                           | is not fenced before it, nor registered again                                     |
 
 The second look excuses a controller whose disk holds its appends up. One that is not heard, or whose log stands still,
-is not judged, nor is what a controller decided that could not have it committed.
+is not judged, nor is what a controller decided that could not have it committed. A controller that was held up, by a
+commit that took long or by a pause, lets all sessions start again: so does the judge, after a batch that is committed
+later than the controller takes for held up, and after so long a silence of all brokers (seed 1023).
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ from .partition import InvariantViolationError
 SLACK_S: Final = 0.5
 APART_S: Final = 0.3
 """Between two of the three heartbeats, at least."""
+HELD_UP_DIVISOR: Final = 4
+"""A controller that sees the end of a session later than this part of its timeout was held up."""
+UNHEARD_DIVISOR: Final = 2
+"""Two heartbeats of a broker: who has none of any for so long may have paused."""
 
 
 @dataclass(slots=True)
@@ -52,9 +58,17 @@ class UnfencedJudge:
         self._image = image
         self._now_s = now_s
         self._session_s = session_timeout_ms / 1000
+        self._held_up_s = self._session_s / HELD_UP_DIVISOR
+        self._unheard_s = self._session_s / UNHEARD_DIVISOR
         self._leads_s: dict[int, float] = {}
         self._heard_s: dict[tuple[int, int], float] = {}
         """When the controller of an epoch had a broker's last heartbeat."""
+        self._any_heard_s: dict[int, float] = {}
+        """When it had the last one of any broker."""
+        self._free_s: dict[int, float] = {}
+        """When it was held up last."""
+        self._prompt_ms: dict[int, float] = {}
+        """The least time from the append of a batch, by that controller's wall clock, to its commit."""
         self._registered_s: dict[tuple[int, int], float] = {}
         self._silent: dict[tuple[int, int], _Silent] = {}
 
@@ -63,7 +77,9 @@ class UnfencedJudge:
             case ControllerElected(epoch):
                 self._leads_s.setdefault(epoch, self._now_s())
             case HeartbeatReceived(epoch, next_offset, request):
-                self._heard_s[epoch, request.broker_id] = self._now_s()
+                if self._now_s() - self._any_heard_s.get(epoch, self._now_s()) > self._unheard_s:
+                    self._was_held_up(epoch)
+                self._heard_s[epoch, request.broker_id] = self._any_heard_s[epoch] = self._now_s()
                 self._heard(epoch, next_offset)
             case MetadataChanged(batch, _, before, after):
                 for broker in after.brokers.values():
@@ -72,6 +88,19 @@ class UnfencedJudge:
                     else:
                         self._registered_s.pop((broker.id, broker.epoch), None)
                 self._check(batch, before)
+                self._note_commit(batch)
+
+    def _note_commit(self, batch: CommittedBatch) -> None:
+        took_ms = self._now_s() * 1000 - batch.append_time_ms
+        prompt_ms = self._prompt_ms[batch.epoch] = min(took_ms, self._prompt_ms.get(batch.epoch, took_ms))
+        if took_ms - prompt_ms > self._held_up_s * 1000:
+            self._was_held_up(batch.epoch)
+
+    def _was_held_up(self, epoch: int) -> None:
+        """All sessions start again at the controller of that epoch."""
+        self._free_s[epoch] = self._now_s()
+        for key in [key for key, seen in self._silent.items() if key[0] == epoch and seen.by_offset < 0]:
+            del self._silent[key]
 
     def _heard(self, epoch: int, next_offset: int) -> None:
         """The controller of an epoch runs, and its log ends at this offset."""
@@ -95,6 +124,7 @@ class UnfencedJudge:
         never_s = self._now_s()
         return max(
             self._leads_s.get(epoch, never_s),
+            self._free_s.get(epoch, 0.0),
             self._heard_s.get((epoch, broker.id), 0.0),
             self._registered_s.get((broker.id, broker.epoch), never_s),
         )
