@@ -419,6 +419,10 @@ class ReplicaManager:
         if registration.leader != NO_LEADER:
             self._fetchers.add(registration.leader, self._followed(partition))
 
+    def role_changed(self, partition: Partition) -> None:
+        """Let those know that answer from the roles (`ReplicaListener`)."""
+        self._hosted.role_changed(partition.partition.topic_partition)
+
     def low_watermark_raised(self, partition: Partition) -> None:
         """Let the tier delete what it holds below it (`ReplicaListener`)."""
         if self._tier is not None:
