@@ -36,8 +36,8 @@ from .schema import FieldSchema, schema_of
 from .stepping import Steps, run_to_end
 
 KEPT_BYTES_MAX: Final = 1 << 20
-"""The limit of bytes that are kept of one class, for each version that is asked for. Then all are forgotten. The objects
-that they were written from are kept with them, some ten times as large.
+"""The limit of bytes that are kept of one class, for each version that is asked for. Then all are forgotten. The
+objects that they were written from are kept with them, some ten times as large.
 """
 
 ReadSteps = Callable[[Reader], Steps[object]]
