@@ -15,7 +15,8 @@ that only works, and loads no state, therefore freezes nothing, and what it lets
 Cycles among frozen objects are never collected. Reference counts free all else, frozen or not: what has a short life
 must not be part of a cycle when it ends. The collector's young generations work as ever.
 
-Time of the loop is measured by a timer: how much later than planned it runs.
+Time of the loop is measured by a timer: how much later than planned it runs, and for how much of that the thread of the
+loop had a CPU. The rest is the machine's: other processes, a host that lends the CPU to others, memory that is swapped.
 """
 
 from __future__ import annotations
@@ -114,8 +115,16 @@ class Pauses:
             registry=None,
         )
 
+        self.own = Histogram(
+            "tierfetch_loop_pause_own_seconds",
+            "The CPU time of the event loop's thread in each of these pauses.",
+            buckets=_BUCKETS_S,
+            registry=None,
+        )
+
     def families(self) -> Iterator[Metric]:
         yield from self.histogram.collect()
+        yield from self.own.collect()
         yield from self.garbage.histogram.collect()
         yield GaugeMetricFamily("tierfetch_loop_tasks", "Tasks of the event loop.", value=len(asyncio.all_tasks()))
 
@@ -134,9 +143,12 @@ class Pauses:
         now_s = asyncio.get_running_loop().time
         look_at_s = now_s() + LOOK_INTERVAL_S
         while True:
-            planned_s = now_s() + TICK_S
+            planned_s, used_s = now_s() + TICK_S, time.thread_time()
             await asyncio.sleep(TICK_S)
-            self.histogram.observe(max(0.0, now_s() - planned_s))
+            late_s = max(0.0, now_s() - planned_s)
+            self.histogram.observe(late_s)
+            # What the thread did in the `TICK_S` before may be counted too, which no bucket of a long pause feels.
+            self.own.observe(min(late_s, time.thread_time() - used_s))
             if now_s() >= look_at_s:
                 self.garbage.look()
                 look_at_s = now_s() + LOOK_INTERVAL_S

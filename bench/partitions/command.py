@@ -8,6 +8,7 @@ before its session times out. The producer is librdkafka, acks=all.
 |---|---|---|
 | created | the first CreateTopics | one record of each partition is acknowledged |
 | loop pauses | - | `tierfetch_loop_pause_seconds` over a window of produce at a steady rate; a bare loop's beside |
+| own parts | - | `tierfetch_loop_pause_own_seconds` over the same: what a pause has of the broker's own CPU time |
 | failover | kill -9 has returned | a record of each partition, produced then, is acknowledged: half, all |
 | start to serving | the process begins | it finds itself in its own metadata: unfenced |
 | start to full ISRs | the process begins | all ISRs are full |
@@ -41,7 +42,7 @@ from tierfetch.cli.options import table_console
 
 from ..lab.kafka import CONTROLLER_ID
 from ..measure import Results, cpu_seconds
-from ..soak.probe import PAUSES, scraped
+from ..soak.probe import OWN_PAUSES, PAUSES, scraped
 from ..systems import TIERFETCH
 from .bare_loop import BareLoop
 
@@ -124,6 +125,7 @@ class _Run:
         self._trickle(records_per_s, SETTLE_S)
         brokers = (FIRST, SECOND)
         before = {broker: self._scraped(broker) for broker in brokers}
+        own_before = {broker: self._scraped(broker, OWN_PAUSES) for broker in brokers}
         cpu_s = {broker: self._cpu_s(broker) for broker in brokers}
         began = time.monotonic()
         with BareLoop(PAUSE_MAX_S) as beside:
@@ -141,6 +143,9 @@ class _Run:
             self._add(case, "CPU", used_s / took_s * 100, "% of a core")
             self._add(case, "longest loop pause, at most", longest_s * 1000, "ms")
             self._add(case, f"loop pauses above {PAUSE_MAX_S * 1000:.0f} ms", over, f"in {seconds:.0f} s")
+            longest_s, over = pauses_between(own_before[broker], self._scraped(broker, OWN_PAUSES))
+            self._add(case, "longest own part of a pause, at most", longest_s * 1000, "CPU ms")
+            self._add(case, f"own parts above {PAUSE_MAX_S * 1000:.0f} ms", over, f"in {seconds:.0f} s")
             self._add(case, "PSS", _pss_mib(self._cluster.process(broker).pid), "MiB")
         self._add("steady, the controller", "PSS", _pss_mib(self._quorum.process(CONTROLLER_ID).pid), "MiB")
 
@@ -251,8 +256,8 @@ class _Run:
     def _add(self, case: str, quantity: str, value: float, unit: str) -> None:
         self._results.add(f"{self._count:,} partitions", case, TIERFETCH.name, quantity, value, unit)
 
-    def _scraped(self, broker: int) -> dict[str, float]:
-        return scraped(self._cluster.metrics_url(broker), PAUSES)
+    def _scraped(self, broker: int, family: str = PAUSES) -> dict[str, float]:
+        return scraped(self._cluster.metrics_url(broker), family)
 
     def _cpu_s(self, broker: int) -> float:
         return cpu_seconds([self._cluster.process(broker).pid])

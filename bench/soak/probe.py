@@ -16,6 +16,7 @@ from .verdict import Sample
 SCRAPE_TIMEOUT_S: Final = 10.0
 TASKS: Final = "tierfetch_loop_tasks"
 PAUSES: Final = "tierfetch_loop_pause_seconds"
+OWN_PAUSES: Final = "tierfetch_loop_pause_own_seconds"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,14 @@ then: a client that asks the leader it was given must not get NOT_LEADER_OR_FOLL
 the image, as in Kafka: no broker knows how far another one is.
 
 When a broker goes, every client of its partitions asks for them at once, and again until each has a leader. So what
-was answered of a partition is kept and given again, the same object, while the partition's registration, the brokers
-and the role of its replica are what they were: an answer then costs a look at each of its partitions.
+was answered is kept and given again, the same object, whose bytes are written once (`is_written_often`):
+
+| kept | while these are what they were | an answer then costs |
+|---|---|---|
+| a topic | the topic's image, the brokers, the role of each of its replicas here (`role_changed`) | one look |
+| a partition | its registration, the brokers, the role of its replica here | one look at each partition |
+
+The topics of a broker that takes over change one after the other: of each, the rest of it is given again.
 """
 
 from __future__ import annotations
@@ -59,8 +65,17 @@ class _Answered(NamedTuple):
     partition: MetadataResponsePartition
 
 
+class _AnsweredTopic(NamedTuple):
+    """What was answered of a topic, and for what."""
+
+    image: TopicImage
+    topic: MetadataResponseTopic
+
+
 class ClusterHandlers:
-    """Answers for the broker `node_id`. `leads` says whether it is the leader of a partition in an epoch by now."""
+    """Answers for the broker `node_id`. `leads` says whether it is the leader of a partition in an epoch by now; when
+    it may say something else, `role_changed` is called.
+    """
 
     def __init__(self, view: ClusterView, node_id: int, leads: Callable[[TopicPartition, int], bool]) -> None:
         self._view = view
@@ -68,7 +83,13 @@ class ClusterHandlers:
         self._leads = leads
         self._answered: dict[UUID, dict[int, _Answered]] = {}
         """What was answered, by topic id: of topics that exist, and with the brokers of `_answered_for`."""
+        self._topics: dict[str, _AnsweredTopic] = {}
+        """The same, by name."""
         self._answered_for: Mapping[int, BrokerRegistration] = {}
+
+    def role_changed(self, name: TopicPartition) -> None:
+        """Look at the partitions of the topic again before it is answered."""
+        self._topics.pop(name.topic, None)
 
     async def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
         """All topics for null, else those asked for, by name or by id."""
@@ -114,7 +135,17 @@ class ClusterHandlers:
         return _unknown_topic(name, None, ErrorCode.unknown_topic_or_partition)
 
     def _topic(self, image: ClusterImage, topic: TopicImage, version: int) -> MetadataResponseTopic:
-        answered = self._answered_of(image, topic) if version > 0 else {}
+        if version == 0:
+            return self._built(image, topic, version, {})
+        answered = self._answered_of(image, topic)
+        known = self._topics.get(topic.name)
+        if known is None or known.image is not topic:
+            known = self._topics[topic.name] = _AnsweredTopic(topic, self._built(image, topic, version, answered))
+        return known.topic
+
+    def _built(
+        self, image: ClusterImage, topic: TopicImage, version: int, answered: dict[int, _Answered]
+    ) -> MetadataResponseTopic:
         return MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
@@ -139,9 +170,11 @@ class ClusterHandlers:
         if image.brokers is not self._answered_for:
             self._answered_for = image.brokers
             self._answered.clear()
+            self._topics.clear()
         answered = self._answered.setdefault(topic.topic_id, {})
         if len(self._answered) > len(image.topics):
             self._answered = {id_: known for id_, known in self._answered.items() if id_ in image.topic_names}
+            self._topics = {name: known for name, known in self._topics.items() if name in image.topics}
         return answered
 
     def _has_leader(self, image: ClusterImage, topic: TopicImage, number: int) -> bool:

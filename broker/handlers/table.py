@@ -75,6 +75,7 @@ def handler_table(services: HandlerServices) -> dict[int, Handler]:
     """ApiVersions is answered by the listener, from this table."""
     config, view, hosted = services.config, services.view, services.hosted
     cluster = ClusterHandlers(view, config.node_id, hosted.leads)
+    hosted.on_role_change(cluster.role_changed)
     configs = ConfigHandlers(view, config)
     sessions = FetchSessionCache(
         draw_id=lambda: services.rng.randint(1, SESSION_ID_MAX),

@@ -12,7 +12,7 @@ The replica manager alone changes what is hosted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -55,6 +55,7 @@ class HostedPartitions:
         """Look-ups, by the name or the number of the topic's id, that hold in `_found_in` and for what is hosted now.
         """
         self._found_in = view.image
+        self._role_listeners: list[Callable[[TopicPartition], None]] = []
 
     @property
     def image(self) -> ClusterImage:
@@ -72,10 +73,22 @@ class HostedPartitions:
     def add(self, name: TopicPartition, partition: Partition) -> None:
         self._found.clear()
         self._partitions[name] = partition
+        self.role_changed(name)
 
     def remove(self, name: TopicPartition) -> Partition:
         self._found.clear()
-        return self._partitions.pop(name)
+        partition = self._partitions.pop(name)
+        self.role_changed(name)
+        return partition
+
+    def on_role_change(self, listener: Callable[[TopicPartition], None]) -> None:
+        """Call it with each partition for which `leads` may have another answer from now on."""
+        self._role_listeners.append(listener)
+
+    def role_changed(self, name: TopicPartition) -> None:
+        """The replica of that partition leads another epoch, or no longer leads, or is hosted no longer."""
+        for listener in self._role_listeners:
+            listener(name)
 
     def leads(self, name: TopicPartition, leader_epoch: int) -> bool:
         """Whether the replica here has the role of the leader in that epoch."""

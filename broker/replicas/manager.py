@@ -14,6 +14,9 @@ One change at a time a partition, in this order, so that nothing acts on a log t
     led here, a new epoch     stop its fetcher, note the epoch, lead; the tier's task starts
     led elsewhere             stop leading, stop the fetcher of the old epoch, follow the new leader
     led by nobody             stop leading, stop the fetcher
+    led elsewhere, and this   the same: no other replica waits for what it would copy, and the new leaders of thousands
+      broker is leaving and   of partitions have their clients to serve, not its fetches
+      out of the ISR
     the same epoch            the ISR and the replicas are noted
     other configs             the log, the leadership and the tier's task are notified
     not hosted, or another    stop everything; if the topic was deleted, delete what the tier holds of it (durably
@@ -416,8 +419,16 @@ class ReplicaManager:
         await self._fetchers.remove(partition.partition)
         if self._tier is not None:
             self._tier.follow(partition.partition, partition.log)
-        if registration.leader != NO_LEADER:
+        if registration.leader != NO_LEADER and (partition.is_in_isr or not self._is_leaving()):
             self._fetchers.add(registration.leader, self._followed(partition))
+
+    def _is_leaving(self) -> bool:
+        broker = self._hosted.image.brokers.get(self._services.node_id)
+        return broker is not None and broker.is_leaving
+
+    def role_changed(self, partition: Partition) -> None:
+        """Let those know that answer from the roles (`ReplicaListener`)."""
+        self._hosted.role_changed(partition.partition.topic_partition)
 
     def low_watermark_raised(self, partition: Partition) -> None:
         """Let the tier delete what it holds below it (`ReplicaListener`)."""

@@ -132,6 +132,7 @@ class Partition:
         await self.log.assign_epoch(registration.leader_epoch)
         self.leadership = Leadership(self.partition, self.log, registration, self._services, self)
         self._ends = (self.log.state.log_end_offset, self.log.state.offsets.settled_end_offset)
+        self._listener.role_changed(self)
         self.note_registration(registration)
         self.high_watermark_changed()
 
@@ -284,6 +285,7 @@ class Partition:
         # First: whatever wakes below must not find a leadership that can still acknowledge.
         leadership, self.leadership = self.leadership, None
         if leadership is not None:
+            self._listener.role_changed(self)
             leadership.resting.wake()
             self._committed.fail(self._not_leader())
             for news in (self.high_watermark_news, self.log_end_news, self.low_watermark_news):
@@ -302,6 +304,9 @@ class Partition:
 
 class ReplicaListener(Protocol):
     """The owner of hosted replicas, notified of what happens to them. Calls do not wait."""
+
+    def role_changed(self, partition: Partition) -> None:
+        """A leadership has begun, or has ended."""
 
     def low_watermark_raised(self, partition: Partition) -> None:
         """A follower's log start rose, so that the low watermark of this leader may have."""

@@ -5,6 +5,9 @@ goes through the logs of all directories, the dirtiest first.
 
 Whether there is something to flush, remove or probe is checked often, and mostly there is not: the check is a timer's
 callback, and wakes the task that does the work. Of thousands of logs an iteration of the loop looks at `LOOK_LOGS`.
+Epochs are saved `EPOCHS_DELAY_S` after the first one has changed: of a broker that has just become the leader of
+thousands of partitions each one is a file to replace, and its clients come first. Nothing depends on when that is:
+records make their epochs durable with them, and a log that is closed saves its own.
 
 An error of one log, or an internal error, is logged and the loops and looks continue: a failed log rejects every call
 itself.
@@ -31,6 +34,7 @@ from .log_directory import LogDirectory
 
 LOOK_LOGS: Final = 1_000
 """The number of logs that are looked at in one go: some 5 ms."""
+EPOCHS_DELAY_S: Final = 10.0
 FREE_LOGS: Final = 100
 """Logs that are looked at without an account of the loop's share."""
 
@@ -120,7 +124,7 @@ class _DirectoryUpkeep:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._whenever(self._directory.flush_wanted, self.flush_due))
-                group.create_task(self._whenever(self._epochs_wanted, self.save_epochs))
+                group.create_task(self._whenever(self._epochs_wanted, self.save_epochs, EPOCHS_DELAY_S))
                 group.create_task(self._whenever(self._removal_wanted, self.remove_due))
                 group.create_task(self._whenever(self._probe_wanted, self.check_directory))
                 group.create_task(self._whenever(self._space_wanted, self.measure_space))
@@ -246,9 +250,13 @@ class _DirectoryUpkeep:
         for log in list(self._logs()):
             await log.expire_producers(self._settings.producer_expiration_ms)
 
-    async def _whenever(self, event: asyncio.Event, action: Callable[[], Awaitable[None]]) -> None:
+    async def _whenever(
+        self, event: asyncio.Event, action: Callable[[], Awaitable[None]], delay_s: float = 0.0
+    ) -> None:
         while True:
             await event.wait()
+            if delay_s:
+                await asyncio.sleep(delay_s)
             event.clear()
             await action()
 

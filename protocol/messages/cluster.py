@@ -87,7 +87,9 @@ class MetadataResponsePartition(WithError):
 
 @message
 class MetadataResponseTopic(WithError):
-    """Versions 0 to 13."""
+    """Versions 0 to 13. All clients ask for the same ones."""
+
+    is_written_often: ClassVar[bool] = True
 
     error_code: ErrorCode = ErrorCode.none
     name: str | None

@@ -198,6 +198,7 @@ _ZEROS: Final = {
 
 WRITTEN_OFTEN: Final = {
     "MetadataResponsePartition": "All clients ask for the same ones, all at once when a broker goes.",
+    "MetadataResponseTopic": "All clients ask for the same ones.",
 }
 """The classes whose objects are kept with their bytes (`wire.steps`), and why."""
 

@@ -151,6 +151,10 @@ class _Stepped:
         self._step = 0
         return True
 
+    def count_on(self, other: _Stepped) -> None:
+        """Count on from where `other` is: this one reads or writes what comes next."""
+        self._step = other._step
+
 
 class Reader(_Stepped):
     """A cursor over one frame. Views given out share the frame's memory and are writable if it is.

@@ -3,7 +3,8 @@
     steps = stepping_reader(MetadataRequest, schema)(reader)    # a generator: it yields after each STEP_ELEMENTS
     message = run_to_end(steps)                                 # or an event loop drives it, other work in between
 
-Of elements whose class says so (`is_written_often`) the bytes are kept for the next message with the same object.
+Of elements whose class says so (`is_written_often`) the bytes are kept for the next message with the same object, up to
+`KEPT_BYTES_MAX`.
 
 What is read and written is what `message_codec` reads and writes. Only arrays take steps: a structure without arrays is
 read and written at once.
@@ -34,8 +35,10 @@ from .primitives import MalformedMessageError, Reader, Writer
 from .schema import FieldSchema, schema_of
 from .stepping import Steps, run_to_end
 
-KEPT_MAX: Final = 20_000
-"""The limit of elements whose bytes are kept, for each version that is asked for: some 8 MB. Then all are forgotten."""
+KEPT_BYTES_MAX: Final = 1 << 20
+"""The limit of bytes that are kept of one class, for each version that is asked for. Then all are forgotten. The
+objects that they were written from are kept with them, some ten times as large.
+"""
 
 ReadSteps = Callable[[Reader], Steps[object]]
 WriteSteps = Callable[[Writer, object], Steps[None]]
@@ -47,6 +50,14 @@ _made_writers: dict[tuple[type[Message], type[Entity]], object] = {}
 def _has_arrays(entity_type: type[Entity]) -> bool:
     return any(
         schema.is_array or (schema.entity is not None and _has_arrays(schema.entity))
+        for schema in schema_of(entity_type)
+    )
+
+
+def _has_long_arrays(entity_type: type[Entity]) -> bool:
+    """Whether one has arrays of structures with arrays: it takes steps of its own, where others are written at once."""
+    return any(
+        schema.is_array and schema.entity is not None and _has_arrays(schema.entity)
         for schema in schema_of(entity_type)
     )
 
@@ -150,8 +161,12 @@ def _array_writer(cls: type[Message], schema: FieldSchema) -> WriteSteps:
     if schema.entity is not None and _has_arrays(schema.entity):
         nested_cls = nested_class(cls, schema.plain_name)
         nested = stepping_writer(nested_cls, schema.entity)
-    if nested is not None and nested_cls.is_written_often:
-        write_one, nested = _Kept(nested_cls, nested).write, None
+        if nested_cls.is_written_often:
+            kept = _Kept(nested_cls, nested)
+            if _has_long_arrays(schema.entity):
+                nested = kept.write_steps
+            else:
+                write_one, nested = kept.write, None
 
     place = f"{cls.__name__}.{schema.plain_name}"
 
@@ -191,15 +206,38 @@ class _Kept:
         self._write = write
         self._found: dict[int, tuple[Message, bytes]] = {}
         """Each holds its object, so that no other one has the id."""
+        self._size_bytes = 0
 
     def write(self, writer: Writer, held: object) -> None:
         found = self._found.get(id(held))
         if found is None:
-            if not isinstance(held, self._cls):
-                raise TypeError(f"an array of {self._cls.__name__} holds a {type(held).__name__}")
-            if len(self._found) >= KEPT_MAX:
-                self._found.clear()
             own = Writer(flexible=writer.flexible)
-            run_to_end(self._write(own, held))
-            found = self._found[id(held)] = held, bytes(own.out)
-        writer.out += found[1]
+            run_to_end(self._written(own, held))
+            writer.out += own.out
+        else:
+            writer.out += found[1]
+
+    def write_steps(self, writer: Writer, held: Message) -> Steps[None]:
+        """Do the same; the first time in steps."""
+        found = self._found.get(id(held))
+        if found is None:
+            own = Writer(flexible=writer.flexible)
+            own.count_on(writer)
+            yield from self._written(own, held)
+            writer.count_on(own)
+            writer.out += own.out
+        else:
+            writer.out += found[1]
+
+    def _written(self, own: Writer, held: object) -> Steps[None]:
+        if not isinstance(held, self._cls):
+            raise TypeError(f"an array of {self._cls.__name__} holds a {type(held).__name__}")
+        yield from self._write(own, held)
+        size_bytes = len(own.out)
+        if self._size_bytes + size_bytes > KEPT_BYTES_MAX:
+            self._found.clear()
+            self._size_bytes = 0
+        # Another message may have kept it between two steps.
+        if id(held) not in self._found and size_bytes <= KEPT_BYTES_MAX:
+            self._found[id(held)] = held, bytes(own.out)
+            self._size_bytes += size_bytes

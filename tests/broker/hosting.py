@@ -43,7 +43,13 @@ class IdleKeeper:
 
 
 class Unheard:
-    """A `ReplicaListener` that does nothing."""
+    """A `ReplicaListener` that does nothing but count changes of roles."""
+
+    def __init__(self) -> None:
+        self.role_changes = 0
+
+    def role_changed(self, partition: Partition) -> None:
+        self.role_changes += 1
 
     def low_watermark_raised(self, partition: Partition) -> None: ...
 
@@ -59,6 +65,7 @@ class Host:
         self.view = view
         self.hosted = HostedPartitions(view)
         self.keeper = IdleKeeper()
+        self.listener = Unheard()
         self._disk = disk
         self._directory = directory
         self._services = PartitionServices(
@@ -85,7 +92,7 @@ class Host:
                 is_clean=True,
             )
         )
-        hosted = Partition(partition, log, self._services, Unheard())
+        hosted = Partition(partition, log, self._services, self.listener)
         self.hosted.add(partition.topic_partition, hosted)
         if replicas[0] == 1:
             await hosted.lead(topic.partitions[0])

@@ -18,6 +18,7 @@ from tierfetch.broker.cluster.view import (
 )
 from tierfetch.broker.handlers.metadata import ClusterHandlers
 from tierfetch.controller.core.state import LOST_DIRECTORY
+from tierfetch.protocol import TopicPartition
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.cluster import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
@@ -162,6 +163,7 @@ async def test_what_was_answered_of_a_partition_is_given_again_until_it_changes(
     first = await partitions()
     assert [id(each) for each in await partitions()] == [id(each) for each in first]
     led.remove(1)
+    handlers.role_changed(TopicPartition("t", 1))
     second = await partitions()
     assert [now is before for now, before in zip(second, first, strict=True)] == [True, False, True]
     assert second[1].error_code is ErrorCode.leader_not_available
@@ -173,4 +175,33 @@ async def test_what_was_answered_of_a_partition_is_given_again_until_it_changes(
     await view.create_topic(NewTopic("u", -1, -1, ((1, 2),)))
     asked = metadata_request(("u", None))
     await partitions()
-    assert len(handlers._answered) == 1
+    assert (len(handlers._answered), list(handlers._topics)) == (1, ["u"])
+
+
+async def test_a_topic_is_given_again_while_no_role_of_its_changes(view: FakeClusterView) -> None:
+    asked_of: list[int] = []
+
+    def leads(name: TopicPartition, _epoch: int) -> bool:
+        asked_of.append(name.partition)
+        return True
+
+    handlers = ClusterHandlers(view, node_id=1, leads=leads)
+    await view.create_topic(NewTopic("t", -1, -1, ((1, 2), (1, 2))))
+    await view.create_topic(NewTopic("u", -1, -1, ((1, 2),)))
+
+    async def answered(version: int = 12) -> tuple[object, ...]:
+        context = SimpleNamespace(api_version=version, listener="PLAINTEXT")
+        return (await handlers.metadata(context, metadata_request(("t", None), ("u", None)))).topics
+
+    first = await answered()
+    asked_of.clear()
+    assert [now is before for now, before in zip(await answered(), first, strict=True)] == [True, True]
+    assert asked_of == []
+    handlers.role_changed(TopicPartition("t", 1))
+    second = await answered()
+    assert [now is before for now, before in zip(second, first, strict=True)] == [False, True]
+    await view.fence_broker(2)
+    assert not any(now is before for now, before in zip(await answered(), second, strict=True))
+    asked_of.clear()
+    await answered(version=0)  # which names other replicas
+    assert asked_of == [0, 1, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -48,3 +50,24 @@ async def test_a_topic_that_is_deleted_and_made_again_is_another_one(host: Host)
     second = await host.topic("t", 1)
     assert host.hosted.find("t", 0) is host.hosted.find(second.partition.topic_id, 0) is second
     assert code_of(host, first.partition.topic_id) is ErrorCode.unknown_topic_id
+
+
+async def test_who_answers_from_the_roles_is_told_of_each_change(host: Host) -> None:
+    changed: list[TopicPartition] = []
+    host.hosted.on_role_change(changed.append)
+    partition = await host.topic("t", 1)
+    assert changed == [T0]
+    host.hosted.role_changed(T0)
+    assert host.hosted.remove(T0) is partition
+    assert changed == [T0] * 3
+
+
+async def test_a_leadership_that_begins_or_ends_is_a_change_of_the_role(host: Host) -> None:
+    partition = await host.topic("t", 1)
+    registration = partition.registration
+    assert registration is not None
+    assert host.listener.role_changes == 1
+    await partition.lead(replace(registration, leader_epoch=1))
+    assert host.listener.role_changes == 3  # one leadership has ended
+    await partition.step_down(replace(registration, leader=2, leader_epoch=2))
+    assert host.listener.role_changes == 4

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tierfetch.broker.cluster.view import NO_LEADER, NewTopic, PartitionRegistration
+from tierfetch.broker.cluster.view import NO_LEADER, ClusterImage, NewTopic, PartitionRegistration
 from tierfetch.broker.config import BrokerConfig
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.broker.node import StartError, open_broker
@@ -132,6 +132,33 @@ async def test_follower_that_stops_leaves_the_isr_and_joins_again(nodes: Nodes) 
     await nodes.start(2)
     await until(lambda: nodes.registration("t").isr == (1, 2))
     await same_logs(nodes, "t", 1, 2)
+
+
+async def test_a_leaving_broker_copies_only_what_it_is_in_the_isr_of(nodes: Nodes) -> None:
+    await nodes.start(1, 2)
+    topics = {name: await nodes.topic(name, 1, 2) for name in ("in", "out")}
+    isr_of = {"in": (1, 2), "out": (2,)}
+
+    def left(image: ClusterImage) -> ClusterImage:
+        given = {
+            name: replace(
+                topic,
+                partitions={
+                    0: replace(topic.partitions[0], leader=2, leader_epoch=9, partition_epoch=9, isr=isr_of[name])
+                },
+            )
+            for name, topic in image.topics.items()
+        }
+        return replace(image, topics=given, brokers={**image.brokers, 1: replace(image.brokers[1], is_leaving=True)})
+
+    nodes.cluster.change(left)
+    for name in topics:
+        await until(lambda name=name: nodes.partition(2, name).leadership is not None)  # type: ignore[misc]
+        await produce(nodes, 2, name, b"a")
+    await same_logs(nodes, "in", 1, 2)
+    assert [key.topic for key, _ in nodes[1].fetchers.replicas()] == ["in"]
+    assert nodes.partition(1, "out").leadership is None
+    assert nodes.partition(1, "out").log.state.log_end_offset == 0
 
 
 async def test_C1_broker_that_lost_its_only_log_does_not_lead_it(nodes: Nodes) -> None:

@@ -147,9 +147,24 @@ async def test_D10_a_loop_that_stood_still_is_seen() -> None:
         await asyncio.sleep(0)
         time.sleep(3 * pauses.TICK_S)  # noqa: ASYNC251 - the fault that is to be seen
         await asyncio.sleep(pauses.TICK_S)
-    (family, _, _) = measured.families()
-    values = {sample.name: sample.value for sample in family.samples if not sample.labels}
+    (family, own, _, _) = measured.families()
+    values = {sample.name: sample.value for each in (family, own) for sample in each.samples if not sample.labels}
     assert values["tierfetch_loop_pause_seconds_sum"] >= 2 * pauses.TICK_S
+    assert values["tierfetch_loop_pause_own_seconds_sum"] < pauses.TICK_S
+    assert values["tierfetch_loop_pause_seconds_count"] == values["tierfetch_loop_pause_own_seconds_count"] > 0
+
+
+async def test_D10_what_the_loop_itself_did_in_a_pause_is_seen() -> None:
+    measured = Pauses()
+    async with measured.measured():
+        await asyncio.sleep(0)
+        until_s = time.thread_time() + 3 * pauses.TICK_S
+        while time.thread_time() < until_s:
+            pass
+        await asyncio.sleep(pauses.TICK_S)
+    (_, own, _, _) = measured.families()
+    values = {sample.name: sample.value for sample in own.samples if not sample.labels}
+    assert values["tierfetch_loop_pause_own_seconds_sum"] >= 2 * pauses.TICK_S
 
 
 async def test_tasks_of_the_loop_are_counted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,11 @@ from tierfetch.tests.interop.clients import consume, create_topic, produce_trans
 from tierfetch.tests.interop.histories import CONFIG, TOPIC_CONFIGS, fill_as_leader
 from tierfetch.tests.log.logs import committed_records_of, open_log, read_bytes, records_of
 
+INDEX_FILES = {".index", ".timeindex", ".txnindex", ".snapshot"}
+SHORT = replace(CONFIG, segment_bytes=1_000_000)
+SHORT_TOPIC_CONFIGS = TOPIC_CONFIGS | {"internal.segment.bytes": "1000000"}
+"""All of it is one segment, which is short."""
+
 
 def contents(directory: Path) -> dict[str, object]:
     """Every file's bytes, but the producers of a snapshot in the order of their ids: Kafka's order is a hash map's."""
@@ -31,18 +37,27 @@ def contents(directory: Path) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "after a crash"])
-async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: OsDisk, is_clean: bool) -> None:
-    topic = f"ours-{'clean' if is_clean else 'crashed'}"
+def index_files(directory: Path) -> list[Path]:
+    """What a clean stop may leave out of a short segment."""
+    return [path for path in directory.iterdir() if path.suffix in INDEX_FILES]
+
+
+@pytest.mark.parametrize("end", ["clean", "crashed", "unindexed"])
+async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: OsDisk, end: str) -> None:
+    """After a clean stop, as if after a crash, and after the clean stop of many logs, without index files and snapshot:
+    it finds the producers and the open transaction in the batches.
+    """
+    is_clean, is_indexed, topic = end != "crashed", end != "unindexed", f"ours-{end}"
+    config, topic_configs = (CONFIG, TOPIC_CONFIGS) if is_indexed else (SHORT, SHORT_TOPIC_CONFIGS)
     partition = TopicPartition(topic, 0)
-    create_topic(cluster.bootstrap_servers, topic, TOPIC_CONFIGS)
+    create_topic(cluster.bootstrap_servers, topic, topic_configs)
     cluster.stop(BROKER)
     data_directory = cluster.data_directory(BROKER)
     directory = data_directory / str(partition)
     for path in directory.iterdir():
         if path.name != PARTITION_METADATA:
             path.unlink()
-    log = await open_log(disk, directory, config=CONFIG)
+    log = await open_log(disk, directory, config=config)
     assert log.state.topic_id is not None
     await fill_as_leader(log, 0, 100)
     await fill_as_leader(log, 1, 200)
@@ -54,7 +69,8 @@ async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: O
     open_transaction = next(
         each for each in log.state.producers.entries.values() if each.current_txn_first_offset is not None
     )
-    await log.close()
+    await (log.close() if is_indexed else log.close_unsynced())
+    assert bool(index_files(directory)) is is_indexed
     for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
         set_offsets(data_directory, name, partition, end_offset if is_clean else 0)
     if not is_clean:
@@ -74,7 +90,37 @@ async def test_a_java_broker_serves_what_we_wrote(cluster: KafkaCluster, disk: O
     )
     rows = {int(line.split()[0]): line.split()[1:] for line in producers.splitlines() if re.match(r"\d+\t?\s", line)}
     assert rows[open_transaction.producer_id][-1] == str(open_transaction.current_txn_first_offset)
-    assert complaints(cluster, topic) == []
+    missed = [] if is_indexed else ["Could not find offset index file"]
+    assert [next((text for text in missed if text in line), line) for line in complaints(cluster, topic)] == missed
+
+
+async def test_we_open_what_a_java_broker_wrote_without_its_index_files(
+    cluster: KafkaCluster, disk: OsDisk, tmp_path: Path
+) -> None:
+    topic = "theirs-unindexed"
+    create_topic(cluster.bootstrap_servers, topic, SHORT_TOPIC_CONFIGS)
+    produce_transactions(cluster.bootstrap_servers, topic, "lz4")
+    everything = consume(cluster.bootstrap_servers, topic)
+    committed = consume(cluster.bootstrap_servers, topic, isolation="read_committed")
+    end_offset = list_offsets(cluster, topic, -1)
+    cluster.stop(BROKER)
+    ours = Path(shutil.copytree(cluster.data_directory(BROKER) / f"{topic}-0", tmp_path / f"{topic}-0"))
+    cluster.start(BROKER)
+    cluster.wait_serving(BROKER)
+
+    theirs = contents(ours)
+    removed = index_files(ours)
+    assert {path.suffix for path in removed} == INDEX_FILES
+    for path in removed:
+        path.unlink()
+    log = await open_log(disk, ours, config=SHORT, is_clean=True, recovery_point=end_offset, high_watermark=end_offset)
+    assert not log.recovery_report.messages
+    assert (log.state.log_start_offset, log.state.log_end_offset) == (0, end_offset)
+    written = await read_bytes(log)
+    assert records_of(written) == everything
+    assert committed_records_of(written, await log.aborted_transactions(0, end_offset)) == committed
+    await log.close()
+    assert contents(ours) == theirs
 
 
 async def test_we_open_what_a_java_broker_wrote(cluster: KafkaCluster, disk: OsDisk, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tierfetch.log.core import CorruptFileError, LogConfig, decode_offsets
 from tierfetch.log.disk import LogDirectoryLockedError, OsDisk, lock_directory
 from tierfetch.log.keeper.log_directory import LogServices
 from tierfetch.log.keeper.manager import LogManager
-from tierfetch.log.keeper.upkeep import UpkeepSettings
+from tierfetch.log.keeper.upkeep import EPOCHS_DELAY_S, UpkeepSettings
 from tierfetch.log.partition_log import LogLocation, PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicPartition
@@ -811,6 +811,34 @@ async def test_flush_ms_flushes_the_active_segment_too() -> None:
     found = (await loaded(disk.restart(), config=LogConfig(flush_ms=0))).get(TP)
     assert found is not None
     assert found.state.log_end_offset == 10
+
+
+async def test_epochs_are_saved_together_a_while_after_the_first_has_changed() -> None:
+    disk, saved = MemoryDisk(), list[str]()
+    manager, log = await with_data(disk)
+    other = await manager.create(TopicPartition("u", 1), OTHER_ID)
+    await manager.upkeep.save_epochs()
+
+    async def noted(effect: Effect) -> None:
+        if effect.path.name == "leader-epoch-checkpoint":
+            saved.append(effect.path.parent.name)
+
+    disk.before_effect = noted
+    await manager.upkeep.flush_due()
+    saved.clear()
+    upkeep = asyncio.create_task(manager.upkeep.run())
+    await log.assign_epoch(3)
+    await asyncio.sleep(EPOCHS_DELAY_S - 1)
+    await other.assign_epoch(3)
+    assert saved == []
+    await asyncio.sleep(2.5)
+    assert set(saved) == {"t-0", "u-1"}
+    saved.clear()
+    await asyncio.sleep(2 * EPOCHS_DELAY_S)
+    assert saved == []
+    upkeep.cancel()
+    await asyncio.gather(upkeep, return_exceptions=True)
+    await manager.close()
 
 
 async def test_upkeep_saves_the_epochs_that_have_changed_and_no_others() -> None:

@@ -98,7 +98,8 @@ def answered(*partitions: MetadataResponsePartition) -> MetadataResponse:
 def test_an_object_that_is_written_often_is_written_once(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     first, other = (MetadataResponsePartition(partition_index=index, leader_id=7) for index in (0, 1))
     equal = MetadataResponsePartition(partition_index=0, leader_id=7)
-    expected = joined(write_response(ApiKey.METADATA, version, 1, answered(first, other)))
+    response = answered(first, other)
+    expected = joined(write_response(ApiKey.METADATA, version, 1, response))
     own_writers: list[Writer] = []
 
     def noted(start: bytes = b"", *, flexible: bool) -> Writer:
@@ -106,14 +107,32 @@ def test_an_object_that_is_written_often_is_written_once(version: int, monkeypat
         return made
 
     monkeypatch.setattr("tierfetch.protocol.wire.steps.Writer", noted)
-    assert joined(write_response(ApiKey.METADATA, version, 1, answered(first, other))) == expected
+    assert joined(write_response(ApiKey.METADATA, version, 1, response)) == expected
     assert own_writers == []
     assert joined(write_response(ApiKey.METADATA, version, 1, answered(equal, other))) == expected
-    assert len(own_writers) == 1
+    assert len(own_writers) == 2  # of the topic, which is another one, and of the partition
 
 
-def test_the_bytes_of_so_many_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierfetch.protocol.wire.steps.KEPT_MAX", 2)
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_topic_is_written_in_steps_once(version: int) -> None:
+    partitions = tuple(
+        MetadataResponsePartition(partition_index=number, leader_id=1, replica_nodes=(1, 2), isr_nodes=(1,))
+        for number in range(STEP_ELEMENTS - 10)
+    )
+    topics = tuple(MetadataResponseTopic(name=f"t{number}", partitions=partitions) for number in range(4))
+    response = MetadataResponse(brokers=(), topics=topics)
+    steps, first = counted(response_steps(ApiKey.METADATA, version, 1, response))
+    assert steps == 3  # no topic takes one by itself: they count on from each other
+    steps, again = counted(response_steps(ApiKey.METADATA, version, 1, response))
+    assert steps == 0
+    assert joined(again) == joined(first)
+    answers = [MetadataResponse(brokers=(), topics=some) for some in ((), *((each,) for each in topics))]
+    empty, *each = (len(joined(write_response(ApiKey.METADATA, version, 1, answer))) for answer in answers)
+    assert len(joined(first)) - empty == sum(size - empty for size in each)
+
+
+def test_so_many_bytes_of_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierfetch.protocol.wire.steps.KEPT_BYTES_MAX", 8)
 
     def write(writer: Writer, item: Message) -> Steps[None]:
         writer.int32(len(item.replica_nodes) if isinstance(item, MetadataResponsePartition) else -1)
