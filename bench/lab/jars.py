@@ -1,6 +1,7 @@
 """Apache Kafka's jars, from Maven Central through `mvn`, kept in `.lab/` of the checkout.
 
-Nothing is downloaded twice: the directory is complete when its marker is there.
+Nothing is downloaded twice: a directory is complete when its marker is there. Kafka Streams has a directory of its own:
+the database in it is larger than all else.
 """
 
 from __future__ import annotations
@@ -8,26 +9,31 @@ from __future__ import annotations
 import fcntl
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from tierfetch.protocol import OperatorError
 
 KAFKA_VERSION = "4.3.0"
 LAB = Path(__file__).resolve().parents[2] / ".lab"
 DOWNLOAD_TIMEOUT_S = 900
-_ARTIFACTS = (
+Artifacts = Sequence[tuple[str, str | None]]
+"""Names in the group of Apache Kafka, each with its classifier."""
+_ARTIFACTS: Final[Artifacts] = (
     ("kafka_2.13", None),
     ("kafka-storage", None),
     ("kafka-storage", "test"),
     ("kafka-tools", None),
 )
+_STREAMS: Final[Artifacts] = (("kafka-streams", None),)
 
 
 class KafkaUnavailableError(OperatorError):
     """Apache Kafka cannot be run here; the message says why."""
 
 
-def _pom() -> str:
+def _pom(artifacts: Artifacts) -> str:
     def dependency(group: str, artifact: str, version: str, classifier: str | None) -> str:
         extra = f"<classifier>{classifier}</classifier>" if classifier else ""
         return (
@@ -35,7 +41,7 @@ def _pom() -> str:
             f"<version>{version}</version>{extra}</dependency>"
         )
 
-    listed = [dependency("org.apache.kafka", name, KAFKA_VERSION, classifier) for name, classifier in _ARTIFACTS]
+    listed = [dependency("org.apache.kafka", name, KAFKA_VERSION, classifier) for name, classifier in artifacts]
     listed.append(dependency("org.slf4j", "slf4j-simple", "1.7.36", None))
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -45,11 +51,20 @@ def _pom() -> str:
 
 
 def kafka_jars() -> Path:
-    """The directory with the jars, made on first use; KafkaUnavailableError with the reason otherwise."""
+    """Return the directory with the jars, made on first use. Raise KafkaUnavailableError with the reason otherwise."""
+    return _jars("kafka", _ARTIFACTS)
+
+
+def streams_jars() -> Path:
+    """Return the directory with Kafka Streams and all that it needs, as `kafka_jars` does."""
+    return _jars("streams", _STREAMS)
+
+
+def _jars(name: str, artifacts: Artifacts) -> Path:
     for tool, package in (("java", "Java 17 or newer"), ("mvn", "Maven")):
         if shutil.which(tool) is None:
             raise KafkaUnavailableError(f"Apache Kafka {KAFKA_VERSION} needs {package}: no `{tool}` on the PATH")
-    directory = LAB / f"kafka-{KAFKA_VERSION}"
+    directory = LAB / f"{name}-{KAFKA_VERSION}"
     marker = directory / ".complete"
     if marker.exists():
         return directory
@@ -57,14 +72,14 @@ def kafka_jars() -> Path:
     with (directory / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several workers of a test run may need them first
         if not marker.exists():
-            _download(directory)
+            _download(directory, artifacts)
             marker.touch()
     return directory
 
 
-def _download(directory: Path) -> None:
+def _download(directory: Path, artifacts: Artifacts) -> None:
     pom = directory / "pom.xml"
-    pom.write_text(_pom())
+    pom.write_text(_pom(artifacts))
     command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=False)

@@ -1,4 +1,4 @@
-"""Reads one partition of `__consumer_offsets` from its start to the end at which leadership began.
+"""Reads one partition of a coordinator's topic from its start to the end at which leadership began.
 
 The end has to be committed first: what a leader took over and what it acknowledged to no client are the same to it.
 Then nothing below it can change, and what comes after it is this leader's own. Records are decoded on the event loop,
@@ -37,7 +37,7 @@ async def read_log(partition: Partition, replay: Replay) -> int:
 
     Raise KafkaError, OSError if leadership or the disk goes.
     """
-    log = partition.log
+    log, name = partition.log, str(partition.partition.topic_partition)
     end_offset = log.state.log_end_offset
     committed = partition.committed(end_offset, partition.leader().leader_epoch)
     if committed is not None:
@@ -50,28 +50,31 @@ async def read_log(partition: Partition, replay: Replay) -> int:
             break
         for position, header in iter_batches(data):
             if header.last_offset >= offset:
-                records += await replay_batch(replay, data, position, header, log.state.config.max_message_bytes)
+                bytes_max = log.state.config.max_message_bytes
+                records += await replay_batch(replay, data, position, header, bytes_max, name=name)
                 offset = header.next_offset
     return records
 
 
-async def replay_batch(replay: Replay, data: bytes, position: int, header: BatchHeader, max_message_bytes: int) -> int:
-    """Replay one batch of the log, and return the number of its records."""
+async def replay_batch(
+    replay: Replay, data: bytes, position: int, header: BatchHeader, max_message_bytes: int, *, name: str
+) -> int:
+    """Replay one batch of the log of partition `name`, and return the number of its records."""
     count = 0
     try:
         async with reading_batch(data, position, header, decompressed_bytes_max(max_message_bytes)) as slices:
             async for some in slices:
                 for record in some:
                     count += 1
-                    _try_to_replay(replay, header, record)
+                    _try_to_replay(replay, header, record, name)
     except CorruptRecordError as error:
-        message = "offsets %d to %d of a coordinator's log are skipped: %s; no coordinator wrote this batch"
-        _log.error("", message, header.base_offset + count, header.last_offset, error)
+        message = "%s: offsets %d to %d are skipped: %s; no coordinator wrote this batch"
+        _log.error(name, message, name, header.base_offset + count, header.last_offset, error)
     return count
 
 
-def _try_to_replay(replay: Replay, header: BatchHeader, record: SkimmedRecord) -> None:
+def _try_to_replay(replay: Replay, header: BatchHeader, record: SkimmedRecord, name: str) -> None:
     try:
         replay(header, record)
     except CorruptRecordError as error:
-        _log.error("", "offset %d of a coordinator's log is passed over: %s", record.offset, error)
+        _log.error(name, "%s: offset %d is passed over, as no coordinator wrote it: %s", name, record.offset, error)

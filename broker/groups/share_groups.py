@@ -153,9 +153,7 @@ class ShareGroups(DecidedGroups[ShareGroup]):
         return told
 
     def _decide(self, group_id: str, beat: ShareBeat) -> Told:
-        if self._shard.is_of_other_kind(group_id, self._groups):
-            raise KafkaError(ErrorCode.group_id_not_found, f"group {group_id!r} is not a share group")
-        group = self._groups.get(group_id) or ShareGroup(group_id)
+        group = self._get_or_new(group_id)
         decision, world = ShareDecision(group), self.world(group_id)
         try:
             told = heartbeat(decision, beat, world)
@@ -166,6 +164,12 @@ class ShareGroups(DecidedGroups[ShareGroup]):
             raise
         self._maybe_begin(group, world)
         return told
+
+    def _get_or_new(self, group_id: str) -> ShareGroup:
+        """Return a share group; a new one is not kept yet. Raise GROUP_ID_NOT_FOUND if it is of another kind."""
+        if self._shard.is_of_other_kind(group_id, self._groups):
+            raise KafkaError(ErrorCode.group_id_not_found, f"group {group_id!r} is not a share group")
+        return self._groups.get(group_id) or ShareGroup(group_id)
 
     # What a kind of group says.
 
@@ -249,9 +253,10 @@ class ShareGroups(DecidedGroups[ShareGroup]):
             raise
 
     @asynccontextmanager
-    async def _working(self, group_id: str) -> AsyncIterator[ShareGroup]:
-        """Have a group without members to oneself. Raise GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; and
-        COORDINATOR_NOT_AVAILABLE, which admin clients try again, if it is being worked on for `WORK_WAIT_S`.
+    async def _working(self, group_id: str, *, may_begin: bool = False) -> AsyncIterator[ShareGroup]:
+        """Have a group without members to oneself, a new one if it may begin with this. Raise GROUP_ID_NOT_FOUND,
+        NON_EMPTY_GROUP; and COORDINATOR_NOT_AVAILABLE, which admin clients try again, if it is being worked on for
+        `WORK_WAIT_S`.
         """
         deadline_s = asyncio.get_running_loop().time() + WORK_WAIT_S
         while (work := self._work.get(group_id)) is not None:
@@ -260,15 +265,15 @@ class ShareGroups(DecidedGroups[ShareGroup]):
                 message = f"group {group_id!r} is busy with its share-partitions for {WORK_WAIT_S:g} s: try again"
                 raise KafkaError(ErrorCode.coordinator_not_available, message)
             await asyncio.wait([work], timeout=left_s)
-        group = self._empty(group_id)
+        group = self._empty(group_id, may_begin=may_begin)
         self._work[group_id] = asyncio.get_running_loop().create_future()
         try:
             yield group
         finally:
             self._end_work(group_id)
 
-    def _empty(self, group_id: str) -> ShareGroup:
-        group = self._groups.get(group_id)
+    def _empty(self, group_id: str, *, may_begin: bool = False) -> ShareGroup:
+        group = self._get_or_new(group_id) if may_begin else self._groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.group_id_not_found, f"there is no share group {group_id!r}")
         if group.members:
@@ -295,15 +300,18 @@ class ShareGroups(DecidedGroups[ShareGroup]):
     async def reset(
         self, group_id: str, topics: Mapping[UUID, TopicStarts], offsets: Offsets
     ) -> Mapping[SharePartition, KafkaError]:
-        """Let share-partitions of a group without members begin at offsets; return those that do not, and why."""
+        """Let share-partitions of a group without members, which may begin with this, begin at offsets; return those
+        that do not, and why.
+        """
         unknown = KafkaError(
             ErrorCode.invalid_request, "an offset is 0 at least; what is deleted begins by share.auto.offset.reset"
         )
         refused = {partition: unknown for partition, offset in offsets.items() if offset < 0}
         offsets = {partition: offset for partition, offset in offsets.items() if offset >= 0}
-        async with self._working(group_id) as group:
+        async with self._working(group_id, may_begin=True) as group:
             if not offsets:
                 return refused
+            self._check_memory(group)
             # With a higher state epoch leaders that hold the old state are fenced.
             epoch = GroupEpoch(group.epoch + 1, group.metadata_hash)
             self._put(group, lambda decision: decision.put_record(group.record(ShareKind.GROUP, "", epoch)))

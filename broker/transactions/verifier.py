@@ -9,6 +9,8 @@
 | of transaction version 2 | that it be added now (part 2) |
 
 * The guard is taken first. If the transaction ends between the coordinator's word and the append, the marker voids it.
+* An addition may wait for the markers of the transaction before, which void the guard too. Then it is asked for again
+  with a new one, as what the coordinator said was said after those markers.
 * Batches of one producer for one partition that wait share one question, and continue in their order: one that came
   later never overtakes.
 * One question for each transactional id is under way, for any number of partitions; what comes meanwhile shares the
@@ -26,9 +28,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from ...log.core import ProducerStateManager
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -72,9 +76,21 @@ class Question(NamedTuple):
     adds: bool
 
 
+class _Verdict(NamedTuple):
+    """The coordinator's word, and the guard that was taken before it."""
+
+    error: ErrorCode
+    guard: object | None = None
+
+
+class _Asked(NamedTuple):
+    producers: ProducerStateManager
+    verdict: asyncio.Future[_Verdict]
+
+
 @dataclass(slots=True)
 class _Waiting:
-    partitions: dict[TopicPartition, asyncio.Future[ErrorCode]] = field(default_factory=dict)
+    partitions: dict[TopicPartition, _Asked] = field(default_factory=dict)
     runner: asyncio.Task[None] | None = None
 
 
@@ -95,7 +111,7 @@ class TransactionVerifier:
         self._client = client
         self._address_of = address_of
         self._waiting: dict[Question, _Waiting] = {}
-        self._in_flight: dict[tuple[TopicPartition, Question], asyncio.Future[ErrorCode]] = {}
+        self._in_flight: dict[tuple[TopicPartition, Question], asyncio.Future[_Verdict]] = {}
 
     async def verify(self, partition: Partition, question: Question, *, knows_abortable: bool) -> object | None:
         """Return the guard for the append. Raise KafkaError as in the module's table."""
@@ -106,8 +122,7 @@ class TransactionVerifier:
         asked = self._in_flight.get((name, question))
         if asked is None and producers.is_ongoing(producer.producer_id, producer.epoch):
             return ONGOING
-        guard = producers.guard(producer.producer_id)
-        error = await asyncio.shield(asked or self._ask(name, question))
+        error, guard = await asyncio.shield(asked or self._ask(name, question, producers))
         if error is not ErrorCode.none:
             raise _refusal(name, question, error, knows_abortable=knows_abortable)
         return guard
@@ -119,31 +134,55 @@ class TransactionVerifier:
             runner.cancel()
         await asyncio.gather(*runners, return_exceptions=True)
 
-    def _ask(self, name: TopicPartition, question: Question) -> asyncio.Future[ErrorCode]:
+    def _ask(
+        self, name: TopicPartition, question: Question, producers: ProducerStateManager
+    ) -> asyncio.Future[_Verdict]:
         key = (name, question)
-        asked: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self._in_flight[key] = asked
+        verdict: asyncio.Future[_Verdict] = asyncio.get_running_loop().create_future()
+        self._in_flight[key] = verdict
         # Before anything waits for it: what comes after the answer must not find it.
-        asked.add_done_callback(lambda _: self._in_flight.pop(key, None))
+        verdict.add_done_callback(lambda _: self._in_flight.pop(key, None))
         waiting = self._waiting.setdefault(question, _Waiting())
-        waiting.partitions[name] = asked
+        waiting.partitions[name] = _Asked(producers, verdict)
         if waiting.runner is None:
             waiting.runner = asyncio.create_task(self._run(question, waiting), name="verify-transaction")
-        return asked
+        return verdict
 
     async def _run(self, question: Question, waiting: _Waiting) -> None:
-        partitions: dict[TopicPartition, asyncio.Future[ErrorCode]] = {}
+        partitions: dict[TopicPartition, _Asked] = {}
         try:
             while waiting.partitions:
                 partitions, waiting.partitions = waiting.partitions, {}
-                answers = await self._answers(question, frozenset(partitions))
+                verdicts = await self._verdicts(question, partitions)
                 for name, asked in partitions.items():
-                    asked.set_result(answers.get(name, ErrorCode.unknown_server_error))
+                    asked.verdict.set_result(verdicts[name])
         finally:
             del self._waiting[question]
             for asked in (*partitions.values(), *waiting.partitions.values()):
-                if not asked.done():
-                    asked.set_result(ErrorCode.coordinator_not_available)
+                if not asked.verdict.done():
+                    asked.verdict.set_result(_Verdict(ErrorCode.coordinator_not_available))
+
+    async def _verdicts(
+        self, question: Question, partitions: Mapping[TopicPartition, _Asked]
+    ) -> dict[TopicPartition, _Verdict]:
+        """Ask until the markers of the transaction before are written, as often as `ADD_RETRIES` allows."""
+        producer, concurrent = question.producer, ErrorCode.concurrent_transactions
+        left = ADD_RETRIES if question.adds else 0
+        while True:
+            guards = {name: asked.producers.guard(producer.producer_id) for name, asked in partitions.items()}
+            codes = await self._answers(question, frozenset(partitions))
+            is_early = concurrent in codes.values()
+            if question.adds:
+                for name, asked in partitions.items():
+                    is_void = not asked.producers.admits(producer.producer_id, producer.epoch, guards[name])
+                    if is_void and codes.get(name) is ErrorCode.none:
+                        codes[name] = concurrent
+            if not left or concurrent not in codes.values():
+                unknown = ErrorCode.unknown_server_error
+                return {name: _Verdict(codes.get(name, unknown), guard) for name, guard in guards.items()}
+            left -= 1
+            if is_early:
+                await asyncio.sleep(ADD_RETRY_S)
 
     async def _answers(
         self, question: Question, partitions: frozenset[TopicPartition]
@@ -153,17 +192,11 @@ class TransactionVerifier:
             if broker is None:
                 return dict.fromkeys(partitions, ErrorCode.invalid_producer_id_mapping)
             ask = self._ask_here if broker.id == self._node_id else self._ask_there
-            answers = await ask(question, partitions, broker.id)
-            for _ in range(ADD_RETRIES):
-                if not question.adds or ErrorCode.concurrent_transactions not in answers.values():
-                    break
-                await asyncio.sleep(ADD_RETRY_S)
-                answers = await ask(question, partitions, broker.id)
+            return await ask(question, partitions, broker.id)
         except KafkaError as error:
             return dict.fromkeys(partitions, error.code)
         except OUTSIDE:
             return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
-        return answers
 
     async def _ask_here(
         self, question: Question, partitions: frozenset[TopicPartition], _: int

@@ -206,6 +206,12 @@ class ProducerStateManager:
             guard = self._guards[producer_id] = object()
         return guard
 
+    def admits(self, producer_id: int, producer_epoch: int, guard: object | None) -> bool:
+        """Return whether a verified batch may be appended: no marker came since its guard was taken, or its transaction
+        is open.
+        """
+        return self._guards.get(producer_id) is guard or self.is_ongoing(producer_id, producer_epoch)
+
     def check(
         self,
         header: BatchHeader,
@@ -230,8 +236,8 @@ class ProducerStateManager:
             duplicate = entry.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
             if duplicate is None:
                 check_batch(entry, header, origin)
-                if guard is not None and self._guards.get(header.producer_id) is not guard:
-                    self._check_ongoing(header)
+                if guard is not None and not self.admits(header.producer_id, header.producer_epoch, guard):
+                    raise _ended_since(header)
             return duplicate
         if marker is not None and origin is not AppendOrigin.REPLICATION:
             check_marker(entry, header, marker, transaction_version)
@@ -315,14 +321,6 @@ class ProducerStateManager:
         self._last = entry
         self._entries[entry.producer_id] = pack_entry(entry)
 
-    def _check_ongoing(self, header: BatchHeader) -> None:
-        if not self.is_ongoing(header.producer_id, header.producer_epoch):
-            raise KafkaError(
-                ErrorCode.invalid_txn_state,
-                f"producer {header.producer_id} epoch {header.producer_epoch}: its transaction has ended since the "
-                "batch was verified to be in it",
-            )
-
     def _check_room(self, header: BatchHeader) -> None:
         """Raise THROTTLING_QUOTA_EXCEEDED, which clients retry, if the log has no room for a new producer."""
         if len(self._entries) >= self._producers_max:
@@ -354,3 +352,11 @@ class ProducerStateManager:
             last_stable_offset=self._open[0] if self._open else last_offset + 1,
             is_aborted=marker.type is ControlType.ABORT,
         )
+
+
+def _ended_since(header: BatchHeader) -> KafkaError:
+    return KafkaError(
+        ErrorCode.invalid_txn_state,
+        f"producer {header.producer_id} epoch {header.producer_epoch}: its transaction has ended since the batch was "
+        "verified to be in it",
+    )

@@ -68,5 +68,8 @@ async def test_batches_for_a_compacted_topic_keep_their_order_while_keys_are_che
 async def test_groups_come_back_over_a_batch_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
     bomb = header_bomb(24 * MIB)
     with caplog.at_level(logging.ERROR):
-        assert await replay_batch(partial(replay, Shard(GroupSettings())), bomb, 0, parse_header(bomb), MIB) == 0
-    assert "offsets 0 to 0 of a coordinator's log are skipped" in caplog.text
+        assert (
+            await replay_batch(partial(replay, Shard(GroupSettings())), bomb, 0, parse_header(bomb), MIB, name="t-0")
+            == 0
+        )
+    assert "t-0: offsets 0 to 0 are skipped" in caplog.text

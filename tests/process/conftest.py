@@ -82,6 +82,7 @@ SUITES: Final[Mapping[str, Suite]] = {
     "test_record_commands.py": commands(),
     "test_replacement.py": commands("test_F6_wiped_follower_comes_back_from_the_tier_byte_for_byte"),
     "test_thin_leaders.py": commands(),
+    "test_transaction_bounces.py": faults(),
     "test_transaction_failover.py": faults(),
     "test_tutorial.py": commands(),
     "test_whole_cluster.py": faults(),

@@ -3,7 +3,7 @@
 | | answer |
 |---|---|
 | the cluster runs at `share.version` 0 | UNSUPPORTED_VERSION |
-| a group that is not there, or of another kind | GROUP_ID_NOT_FOUND |
+| a group that is not there, or of another kind | GROUP_ID_NOT_FOUND; Alter lets one begin that is not there |
 | offsets that are altered or deleted while the group has members | NON_EMPTY_GROUP |
 | offsets of a topic that is not there | UNKNOWN_TOPIC_OR_PARTITION for the topic |
 

@@ -15,11 +15,13 @@ the end that bumped it, and one with the present epoch is new:
 | state | new commit | new abort | retry of the same end | retry of the other end |
 |---|---|---|---|---|
 | Ongoing | PrepareCommit | PrepareAbort | PRODUCER_FENCED | PRODUCER_FENCED |
-| Prepare | PRODUCER_FENCED | PRODUCER_FENCED | CONCURRENT_TRANSACTIONS | INVALID_TXN_STATE |
+| Prepare | CONCURRENT_TRANSACTIONS | CONCURRENT_TRANSACTIONS | CONCURRENT_TRANSACTIONS | INVALID_TXN_STATE |
 | Complete | INVALID_TXN_STATE | PrepareAbort, of nothing | NONE, with the bumped epoch | INVALID_TXN_STATE |
 | Empty | INVALID_TXN_STATE | PrepareAbort, of nothing | PRODUCER_FENCED | PRODUCER_FENCED |
 
-The last epoch of a producer id ends with the next id in epoch 0. A retry then names the previous id.
+A new end in Prepare is that of the transaction after: its client has the bumped epoch already, and has added nothing
+yet. The last epoch of a producer id ends with the next id in epoch 0, which the client has then in Prepare too. A retry
+then names the previous id.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ def judge_end(value: TransactionValue, event: End) -> ErrorCode | None:
 
 
 def _judge_bumping(value: TransactionValue, event: End) -> ErrorCode | None:
+    if is_of_next(value, event.producer):
+        return ErrorCode.concurrent_transactions
     is_retry = _is_retry(value, event.producer)
     if value.producer_id != event.producer.producer_id and not is_retry:
         return ErrorCode.invalid_producer_id_mapping
@@ -61,16 +65,21 @@ def _judge_bumping(value: TransactionValue, event: End) -> ErrorCode | None:
     if value.state in PREPARED or value.state in COMPLETE:
         if is_retry:
             return _repeated(value, event)
-        # Of a version before 2 the epoch was not bumped: the same one may be a retry, as it may be new.
-        if is_present and not value.bumps_epochs and value.state in PREPARED:
-            return _repeated(value, event)
-        if value.state in PREPARED or not is_present:
+        if not is_present:
             return ErrorCode.producer_fenced
+        if value.state in PREPARED:
+            # Of a version before 2 the epoch was not bumped: the same one may be a retry, as it may be new.
+            return ErrorCode.concurrent_transactions if value.bumps_epochs else _repeated(value, event)
     elif not is_present:
         return ErrorCode.producer_fenced
     if value.state is State.ONGOING or not event.is_commit:
         return None
     return ErrorCode.invalid_txn_state
+
+
+def is_of_next(value: TransactionValue, producer: Producer) -> bool:
+    """Return whether this is the producer of the transaction after one that used up its producer id, and is ending."""
+    return value.state in PREPARED and value.next_producer_id != NO_PRODUCER_ID and producer == producer_after(value)
 
 
 def _is_retry(value: TransactionValue, producer: Producer) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ....protocol import ErrorCode, TopicPartition
-from .endings import completed, fenced, judge_end, needs_new_id, prepared, producer_after
+from .endings import completed, fenced, is_of_next, judge_end, needs_new_id, prepared, producer_after
 from .events import (
     AddPartitions,
     Effect,
@@ -192,6 +192,8 @@ class Transaction:
 
     def _judge_producer(self, producer: Producer) -> ErrorCode:
         value = self.value
+        if value is not None and is_of_next(value, producer):
+            return ErrorCode.concurrent_transactions
         if value is None or value.producer_id != producer.producer_id:
             return ErrorCode.invalid_producer_id_mapping
         return NONE if value.producer_epoch == producer.epoch else ErrorCode.producer_fenced
@@ -264,8 +266,10 @@ def _first(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionValue:
 def _is_expected(value: TransactionValue, expected: Producer) -> bool:
     """Return whether a client that continues may do so (KIP-360); its epoch is judged with the bump.
 
-    The id may be the one before: the client never got the answer that gave it the new one.
+    The id may be the one before: the client never got the answer that gave it the new one. Or the next one.
     """
+    if is_of_next(value, expected):
+        return True
     if value.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == value.producer_id:
         return True
     is_exhausted = expected.epoch >= PRODUCER_EPOCH_MAX - 1

@@ -224,7 +224,6 @@ async def test_another_coordinator_goes_on(nodes: Nodes, group: Group) -> None:
 
 
 async def test_offsets_are_set_and_deleted_while_nobody_reads(group: Group) -> None:
-    assert await group.alter(5) == (ErrorCode.group_id_not_found, None)
     await group.beat()
     assert await group.alter(5) == (ErrorCode.non_empty_group, None)
     assert await group.offsets() == {"t": (NONE, -1)}, "its first leader has not chosen one"
@@ -242,6 +241,17 @@ async def test_offsets_are_set_and_deleted_while_nobody_reads(group: Group) -> N
     assert await group.offsets() == {}
     (state,) = group.nodes[1].shares.shards
     assert not state.shard.held
+
+
+async def test_a_group_may_begin_with_its_offsets(group: Group) -> None:
+    """As with Kafka: an operator says where it begins before its first member joins."""
+    assert await group.alter(5, topic="no") == (NONE, ErrorCode.unknown_topic_or_partition)
+    assert group.active.shard.shares == {}, "nothing was said of it"
+    assert await group.alter(5) == (NONE, NONE)
+    assert await group.offsets() == {"t": (NONE, 5)}
+    await group.beat()
+    assert await group.offsets() == {"t": (NONE, 5)}
+    assert await group.alter(5) == (ErrorCode.non_empty_group, None)
 
 
 async def test_offsets_are_told_once_and_in_time(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,20 @@ def test_a_late_end_of_the_transaction_before_does_not_end_this_one() -> None:
     assert stage.state is State.ONGOING
 
 
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("epoch", [0, 32_766])
+def test_the_next_transaction_waits_for_the_markers_of_the_one_before(epoch: int, commit: bool) -> None:
+    """Its client has the bumped epoch, or the next producer id, from the answer to EndTxn: it is no zombie."""
+    stage = Stage(replace(begun(2).value, producer_epoch=epoch))
+    after = stage.end(version=2).producer
+    assert stage.add(A, producer=after) is CONCURRENT
+    assert stage.end(commit=commit, producer=after, version=2).error is CONCURRENT
+    assert stage.init(after).error is CONCURRENT
+    stage.write_markers()
+    assert stage.add(A) is NONE
+    assert stage.end(commit=commit, producer=after, version=2).error is NONE
+
+
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_nothing_can_be_aborted_with_a_bump_but_not_committed(has_ended: bool) -> None:
     stage = ended(version=2) if has_ended else Stage()

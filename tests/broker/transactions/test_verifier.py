@@ -21,7 +21,7 @@ from tierfetch.protocol.messages.transactions import (
 )
 from tierfetch.protocol.net import Address
 from tierfetch.tests.broker.waiting import until
-from tierfetch.tests.log.test_producers import transactional
+from tierfetch.tests.log.test_producers import end, marker_batch, transactional
 
 PRODUCER = Producer(7, 0)
 QUESTION = Question("tx", PRODUCER, adds=False)
@@ -130,6 +130,22 @@ async def test_an_addition_waits_for_the_markers_of_the_transaction_before() -> 
     other.codes = [ErrorCode.concurrent_transactions] * 3
     assert await verifier(other).verify(partition(), ADDING, knows_abortable=True) is not None
     assert len(other.asked) == 4
+
+
+async def test_an_addition_that_waited_for_a_marker_is_asked_for_again() -> None:
+    """The marker of the transaction before voids the guard that was taken before it."""
+    other = OtherBroker()
+    hosted = partition()
+    producers = hosted.log.state.producers
+    producers.apply(transactional())
+    bumped = Question("tx", Producer(PRODUCER.producer_id, PRODUCER.epoch + 1), adds=True)
+    task = asyncio.create_task(verifier(other).verify(hosted, bumped, knows_abortable=True))
+    await until(lambda: len(other.asked) == 1)
+    producers.apply(marker_batch(1, epoch=bumped.producer.epoch), marker=end())
+    other.may_answer.set()
+    guard = await task
+    assert len(other.asked) == 2
+    assert producers.admits(bumped.producer.producer_id, bumped.producer.epoch, guard)
 
 
 @pytest.mark.virtual_time

@@ -1,0 +1,239 @@
+"""Producers that nobody has, topics that vanish, and a coordinator's log that is compacted, cut or rotten."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tierfetch.broker.environment import wall_clock_ms
+from tierfetch.broker.transactions.core.states import TransactionState
+from tierfetch.log.core import AppendOrigin
+from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.messages.base import Message, Request
+from tierfetch.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tierfetch.protocol.net.client import KafkaClient
+from tierfetch.protocol.records import Record, build_batch
+from tierfetch.protocol.topics import TRANSACTION_STATE_TOPIC
+from tierfetch.tests.broker.nodes import Nodes
+from tierfetch.tests.broker.transactions.test_brokers import CONFIGS, NONE, Producer, client, stable_and_end
+
+__all__ = ["client"]
+
+IDS = (0, -1, 2**63 - 1, -(2**63))
+EPOCHS = (0, -1, 32_767, -32_768)
+
+
+@pytest.fixture
+async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    groups = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "1"}
+    nodes = Nodes(tmp_path, {**CONFIGS, **groups})
+    yield nodes
+    await nodes.close()
+
+
+def forged(producer_id: int, epoch: int) -> Iterator[tuple[Request[Message], int | None]]:
+    """Each request that names a producer, of the transactional id "tx"."""
+    topics = (AddPartitionsToTxnTopic(name="t", partitions=(0,)),)
+    who = {"transactional_id": "tx", "producer_id": producer_id, "producer_epoch": epoch}
+    yield (
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="tx",
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics,
+        ),
+        3,
+    )
+    for verify_only in (True, False):
+        transaction = AddPartitionsToTxnTransaction(**who, verify_only=verify_only, topics=topics)  # type: ignore[arg-type]
+        yield AddPartitionsToTxnRequest(transactions=(transaction,)), 5
+    yield AddOffsetsToTxnRequest(**who, group_id="g"), None  # type: ignore[arg-type]
+    offset = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
+    )
+    committed = TxnOffsetCommitRequestTopic(name="t", partitions=(offset,))
+    for version in (4, 5):
+        yield TxnOffsetCommitRequest(**who, group_id="g", topics=(committed,)), version  # type: ignore[arg-type]
+        for is_commit in (True, False):
+            yield EndTxnRequest(**who, committed=is_commit), version  # type: ignore[arg-type]
+
+
+def codes_in(answer: object) -> Iterator[ErrorCode]:
+    """Return the error codes of the parts of an answer; of the whole where it has no parts."""
+    names = getattr(answer, "__dataclass_fields__", {})
+    parts = [part for name in names if isinstance(value := getattr(answer, name), tuple) for part in value]
+    found = [code for part in parts for code in codes_in(part)]
+    own = [value for name in names if isinstance(value := getattr(answer, name), ErrorCode)]
+    yield from found or own
+
+
+async def test_A2_a_producer_that_nobody_has_is_let_in_nowhere(nodes: Nodes, client: KafkaClient) -> None:
+    """Ids and epochs of all extremes, and the real id in other epochs: the open transaction does not notice."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    assert await producer.produce("t") is NONE
+    real = (producer.producer_id, producer.epoch)
+    strangers = {*product((*IDS, producer.producer_id), EPOCHS), (producer.producer_id, producer.epoch + 1)} - {real}
+    for producer_id, epoch in sorted(strangers):
+        for request, version in forged(producer_id, epoch):
+            codes = list(codes_in(await producer.send(1, request, version)))
+            assert codes, request
+            assert NONE not in codes, (request, codes)
+        if producer_id >= 0 and epoch >= 0:
+            producer.producer_id, producer.epoch = producer_id, epoch
+            for version in (11, 13):
+                assert await producer.produce("t", version) is not NONE, (producer_id, epoch)
+            producer.producer_id, producer.epoch = real
+    await producer.until_in(TransactionState.ONGOING)
+    assert stable_and_end(nodes, 1, "t") == (0, 1)
+    assert await producer.end() is NONE
+    await producer.until_in(TransactionState.COMPLETE_COMMIT)
+    assert stable_and_end(nodes, 1, "t") == (2, 2)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_A2_an_end_without_a_beginning_changes_nothing(nodes: Nodes, client: KafkaClient, commit: bool) -> None:
+    await nodes.start(1)
+    producer = Producer(nodes, client, version=0)
+    await producer.init()
+    log = nodes.partition(1, TRANSACTION_STATE_TOPIC).log
+    end_offset = log.state.log_end_offset
+    assert await producer.end(commit=commit) is ErrorCode.invalid_txn_state
+    await producer.until_in(TransactionState.EMPTY)
+    assert log.state.log_end_offset == end_offset
+
+
+async def test_A2_partitions_that_are_not_there_are_not_added_nor_are_those_beside_them(
+    nodes: Nodes, client: KafkaClient
+) -> None:
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    producer = Producer(nodes, client, version=0)
+    await producer.init()
+    assert await producer.add("vanished", "t") is ErrorCode.unknown_topic_or_partition
+    assert await producer.add("t", "vanished") is ErrorCode.operation_not_attempted
+    await producer.until_in(TransactionState.EMPTY)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+async def test_A2_a_topic_that_vanishes_holds_up_no_transaction(
+    nodes: Nodes, client: KafkaClient, version: int
+) -> None:
+    """Neither the end of the one that it is in, nor the next one with the topic that has its name then."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    await nodes.topic("vanishing", 1)
+    producer = Producer(nodes, client, version=version)
+    await producer.init()
+    for _ in range(2):
+        if version == 0:
+            assert await producer.add("t", "vanishing") is NONE
+        assert await producer.produce("t") is NONE
+        assert await producer.produce("vanishing") is NONE
+        await nodes.operator.delete_topic("vanishing")
+        assert await producer.end() is NONE
+        await producer.until_in(TransactionState.COMPLETE_COMMIT)
+        await nodes.topic("vanishing", 1)
+        producer.sequences.pop("vanishing", None)
+    assert stable_and_end(nodes, 1, "t") == (4, 4)
+    assert stable_and_end(nodes, 1, "vanishing") == (0, 0)
+
+
+# The coordinator's log.
+
+
+async def test_D1_a_compacted_log_has_what_is_under_way(nodes: Nodes, client: KafkaClient) -> None:
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    for number in range(40):
+        assert await producer.produce("t") is NONE
+        assert await producer.end(commit=number % 2 == 0) is NONE
+        await producer.until_in(TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+    assert await producer.produce("t") is NONE
+    log = nodes.partition(1, TRANSACTION_STATE_TOPIC).log
+    await log.roll()
+    await log.flush()
+    size = log.state.segments.size_bytes
+    assert await nodes[1].logs.upkeep.cleaner.clean_dirtiest()
+    assert log.state.segments.size_bytes < size / 20
+    await nodes.stop(1)
+    await nodes.start(1)
+    await producer.until_in(TransactionState.ONGOING)
+    assert await producer.produce("t") is NONE
+    assert await producer.end() is NONE
+    await producer.until_in(TransactionState.COMPLETE_COMMIT)
+
+
+ROT = (
+    (b"", b""),
+    (b"\0\0", b"\0\0"),
+    (b"\0\0\0\2t", b"\0\0"),
+    (b"\0\0\0\2tx", b"\0\1" + bytes(3)),
+    (b"\0\0\0\2tx", b"\0\x63" + bytes(60)),
+    (b"\0\x63\0\2tx", bytes(80)),
+    (b"\xff" * 40, b"\xff" * 80),
+)
+"""Keys and values that are cut, of unknown versions, or nothing at all."""
+
+
+async def test_A1_records_that_are_rotten_are_passed_over_and_said(
+    nodes: Nodes, client: KafkaClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    assert await producer.produce("t") is NONE
+    partition = nodes.partition(1, TRANSACTION_STATE_TOPIC)
+    for key, value in ROT:
+        data = build_batch([Record(0, wall_clock_ms(), key, value)], base_offset=0)
+        await partition.append(memoryview(bytearray(data)), AppendOrigin.COORDINATOR, acks_all=True)
+    await nodes.stop(1)
+    await nodes.start(1)
+    await producer.until_in(TransactionState.ONGOING)
+    assert f"{TRANSACTION_STATE_TOPIC}-0" in caplog.text
+    assert await producer.end() is NONE
+    await producer.until_in(TransactionState.COMPLETE_COMMIT)
+    assert stable_and_end(nodes, 1, "t") == (2, 2)
+
+
+async def test_A1_a_log_that_was_cut_leaves_what_it_still_has(nodes: Nodes, client: KafkaClient) -> None:
+    """As after an unclean election of the coordinator: what it no longer knows of is fenced, not taken up by halves."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    log = nodes.partition(1, TRANSACTION_STATE_TOPIC).log
+    before = log.state.log_end_offset
+    assert await producer.produce("t") is NONE
+    assert log.state.log_end_offset > before
+    await log.truncate_to(before)
+    await log.flush()
+    await nodes.stop(1)
+    await nodes.start(1)
+    await producer.until_in(TransactionState.EMPTY)
+    late = await producer.end()
+    assert late is ErrorCode.invalid_txn_state
+    other = Producer(nodes, client)
+    await other.init()
+    assert other.epoch > producer.epoch
+    assert await other.produce("t") is NONE
+    assert await other.end() is NONE
+    await other.until_in(TransactionState.COMPLETE_COMMIT)
+    assert stable_and_end(nodes, 1, "t") == (3, 3)
