@@ -9,6 +9,7 @@
 | of transaction version 2 | that it be added now (part 2) |
 
 * The guard is taken first. If the transaction ends between the coordinator's word and the append, the marker voids it.
+* An addition waits for the end of the transaction before, whose marker voids the guard too: the same is asked again.
 * Batches of one producer for one partition that wait share one question, and continue in their order: one that came
   later never overtakes.
 * One question for each transactional id is under way, for any number of partitions; what comes meanwhile shares the
@@ -103,13 +104,16 @@ class TransactionVerifier:
             return None
         name, producer = partition.partition.topic_partition, question.producer
         producers = partition.log.state.producers
-        asked = self._in_flight.get((name, question))
-        if asked is None and producers.is_ongoing(producer.producer_id, producer.epoch):
-            return ONGOING
-        guard = producers.guard(producer.producer_id)
-        error = await asyncio.shield(asked or self._ask(name, question))
-        if error is not ErrorCode.none:
-            raise _refusal(name, question, error, knows_abortable=knows_abortable)
+        for _ in range(1 + ADD_RETRIES):
+            asked = self._in_flight.get((name, question))
+            if asked is None and producers.is_ongoing(producer.producer_id, producer.epoch):
+                return ONGOING
+            guard = producers.guard(producer.producer_id)
+            error = await asyncio.shield(asked or self._ask(name, question))
+            if error is not ErrorCode.none:
+                raise _refusal(name, question, error, knows_abortable=knows_abortable)
+            if not question.adds or not producers.is_void(producer.producer_id, guard):
+                break
         return guard
 
     async def close(self) -> None:

@@ -206,6 +206,10 @@ class ProducerStateManager:
             guard = self._guards[producer_id] = object()
         return guard
 
+    def is_void(self, producer_id: int, guard: object) -> bool:
+        """Return whether a guard keeps its batch out, unless the transaction is open by now."""
+        return self._guards.get(producer_id) is not guard
+
     def check(
         self,
         header: BatchHeader,
@@ -230,7 +234,7 @@ class ProducerStateManager:
             duplicate = entry.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
             if duplicate is None:
                 check_batch(entry, header, origin)
-                if guard is not None and self._guards.get(header.producer_id) is not guard:
+                if guard is not None and self.is_void(header.producer_id, guard):
                     self._check_ongoing(header)
             return duplicate
         if marker is not None and origin is not AppendOrigin.REPLICATION:

@@ -21,7 +21,7 @@ from tierfetch.protocol.messages.transactions import (
 )
 from tierfetch.protocol.net import Address
 from tierfetch.tests.broker.waiting import until
-from tierfetch.tests.log.test_producers import transactional
+from tierfetch.tests.log.test_producers import end, marker_batch, transactional
 
 PRODUCER = Producer(7, 0)
 QUESTION = Question("tx", PRODUCER, adds=False)
@@ -121,6 +121,38 @@ async def test_one_that_gives_up_does_not_take_the_others_with_it() -> None:
     tasks[0].cancel()
     other.may_answer.set()
     assert await tasks[1] is hosted.log.state.producers.guard(PRODUCER.producer_id)
+
+
+async def test_an_addition_holds_although_the_marker_of_the_transaction_before_comes_meanwhile() -> None:
+    """KIP-890: a producer begins its next transaction before the markers of the last one are written."""
+    other = OtherBroker()
+    verify, hosted, order = verifier(other), partition(), list[str]()
+    producers, next_one = hosted.log.state.producers, Question("tx", Producer(7, 1), adds=True)
+    producers.apply(transactional())
+
+    async def batch(name: str) -> object:
+        guard = await verify.verify(hosted, next_one, knows_abortable=True)
+        order.append(name)
+        return guard
+
+    tasks = [asyncio.create_task(batch("first")), asyncio.create_task(batch("second"))]
+    await until(lambda: len(other.asked) == 1)
+    producers.apply(marker_batch(1, epoch=1), marker=end())
+    other.may_answer.set()
+    guards = await asyncio.gather(*tasks)
+    assert not any(producers.is_void(7, guard) for guard in guards)
+    assert (order, len(other.asked)) == (["first", "second"], 2)
+
+
+async def test_a_verified_batch_stays_out_once_its_transaction_has_ended() -> None:
+    other = OtherBroker()
+    verify, hosted = verifier(other), partition()
+    task = asyncio.create_task(verify.verify(hosted, QUESTION, knows_abortable=True))
+    await until(lambda: len(other.asked) == 1)
+    hosted.log.state.producers.apply(marker_batch(), marker=end())
+    other.may_answer.set()
+    assert hosted.log.state.producers.is_void(7, await task)
+    assert len(other.asked) == 1
 
 
 @pytest.mark.virtual_time
