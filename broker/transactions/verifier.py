@@ -9,7 +9,8 @@
 | of transaction version 2 | that it be added now (part 2) |
 
 * The guard is taken first. If the transaction ends between the coordinator's word and the append, the marker voids it.
-* An addition waits for the end of the transaction before, whose marker voids the guard too: the same is asked again.
+* An addition waits for the end of the transaction before, whose marker voids the guard too: the same is asked again,
+  and whatever waits for it goes on waiting, in its order.
 * Batches of one producer for one partition that wait share one question, and continue in their order: one that came
   later never overtakes.
 * One question for each transactional id is under way, for any number of partitions; what comes meanwhile shares the
@@ -27,9 +28,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from ...log.core import ProducerStateManager
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -74,8 +77,17 @@ class Question(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Asked:
+    """What is asked for a partition; all batches that wait for it share the answer and the guard."""
+
+    producers: ProducerStateManager
+    answered: asyncio.Future[ErrorCode]
+    guard: object = None
+
+
+@dataclass(slots=True)
 class _Waiting:
-    partitions: dict[TopicPartition, asyncio.Future[ErrorCode]] = field(default_factory=dict)
+    partitions: dict[TopicPartition, _Asked] = field(default_factory=dict)
     runner: asyncio.Task[None] | None = None
 
 
@@ -96,7 +108,7 @@ class TransactionVerifier:
         self._client = client
         self._address_of = address_of
         self._waiting: dict[Question, _Waiting] = {}
-        self._in_flight: dict[tuple[TopicPartition, Question], asyncio.Future[ErrorCode]] = {}
+        self._in_flight: dict[tuple[TopicPartition, Question], _Asked] = {}
 
     async def verify(self, partition: Partition, question: Question, *, knows_abortable: bool) -> object | None:
         """Return the guard for the append. Raise KafkaError as in the module's table."""
@@ -104,17 +116,15 @@ class TransactionVerifier:
             return None
         name, producer = partition.partition.topic_partition, question.producer
         producers = partition.log.state.producers
-        for _ in range(1 + ADD_RETRIES):
-            asked = self._in_flight.get((name, question))
-            if asked is None and producers.is_ongoing(producer.producer_id, producer.epoch):
-                return ONGOING
-            guard = producers.guard(producer.producer_id)
-            error = await asyncio.shield(asked or self._ask(name, question))
-            if error is not ErrorCode.none:
-                raise _refusal(name, question, error, knows_abortable=knows_abortable)
-            if not question.adds or not producers.is_void(producer.producer_id, guard):
-                break
-        return guard
+        asked = self._in_flight.get((name, question))
+        if asked is None and producers.is_ongoing(producer.producer_id, producer.epoch):
+            return ONGOING
+        if asked is None:
+            asked = self._ask(name, question, producers)
+        error = await asyncio.shield(asked.answered)
+        if error is not ErrorCode.none:
+            raise _refusal(name, question, error, knows_abortable=knows_abortable)
+        return asked.guard
 
     async def close(self) -> None:
         """Stop asking."""
@@ -123,12 +133,11 @@ class TransactionVerifier:
             runner.cancel()
         await asyncio.gather(*runners, return_exceptions=True)
 
-    def _ask(self, name: TopicPartition, question: Question) -> asyncio.Future[ErrorCode]:
+    def _ask(self, name: TopicPartition, question: Question, producers: ProducerStateManager) -> _Asked:
         key = (name, question)
-        asked: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self._in_flight[key] = asked
+        asked = self._in_flight[key] = _Asked(producers, asyncio.get_running_loop().create_future())
         # Before anything waits for it: what comes after the answer must not find it.
-        asked.add_done_callback(lambda _: self._in_flight.pop(key, None))
+        asked.answered.add_done_callback(lambda _: self._in_flight.pop(key, None))
         waiting = self._waiting.setdefault(question, _Waiting())
         waiting.partitions[name] = asked
         if waiting.runner is None:
@@ -136,33 +145,38 @@ class TransactionVerifier:
         return asked
 
     async def _run(self, question: Question, waiting: _Waiting) -> None:
-        partitions: dict[TopicPartition, asyncio.Future[ErrorCode]] = {}
+        partitions: dict[TopicPartition, _Asked] = {}
         try:
             while waiting.partitions:
                 partitions, waiting.partitions = waiting.partitions, {}
-                answers = await self._answers(question, frozenset(partitions))
+                answers = await self._answers(question, partitions)
                 for name, asked in partitions.items():
-                    asked.set_result(answers.get(name, ErrorCode.unknown_server_error))
+                    asked.answered.set_result(answers.get(name, ErrorCode.unknown_server_error))
         finally:
             del self._waiting[question]
             for asked in (*partitions.values(), *waiting.partitions.values()):
-                if not asked.done():
-                    asked.set_result(ErrorCode.coordinator_not_available)
+                if not asked.answered.done():
+                    asked.answered.set_result(ErrorCode.coordinator_not_available)
 
     async def _answers(
-        self, question: Question, partitions: frozenset[TopicPartition]
+        self, question: Question, partitions: Mapping[TopicPartition, _Asked]
     ) -> dict[TopicPartition, ErrorCode]:
         try:
             broker = self._coordinator.find_now(question.transactional_id)
             if broker is None:
                 return dict.fromkeys(partitions, ErrorCode.invalid_producer_id_mapping)
             ask = self._ask_here if broker.id == self._node_id else self._ask_there
-            answers = await ask(question, partitions, broker.id)
-            for _ in range(ADD_RETRIES):
-                if not question.adds or ErrorCode.concurrent_transactions not in answers.values():
+            producer_id = question.producer.producer_id
+            for retries_left in range(ADD_RETRIES, -1, -1):
+                for asked in partitions.values():
+                    asked.guard = asked.producers.guard(producer_id)
+                answers = await ask(question, frozenset(partitions), broker.id)
+                is_early = ErrorCode.concurrent_transactions in answers.values()
+                is_void = any(asked.producers.is_void(producer_id, asked.guard) for asked in partitions.values())
+                if not question.adds or not retries_left or not (is_early or is_void):
                     break
-                await asyncio.sleep(ADD_RETRY_S)
-                answers = await ask(question, partitions, broker.id)
+                if is_early:
+                    await asyncio.sleep(ADD_RETRY_S)
         except KafkaError as error:
             return dict.fromkeys(partitions, error.code)
         except OUTSIDE:

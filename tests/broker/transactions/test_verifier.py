@@ -135,11 +135,13 @@ async def test_an_addition_holds_although_the_marker_of_the_transaction_before_c
         order.append(name)
         return guard
 
-    tasks = [asyncio.create_task(batch("first")), asyncio.create_task(batch("second"))]
+    first = asyncio.create_task(batch("first"))
     await until(lambda: len(other.asked) == 1)
     producers.apply(marker_batch(1, epoch=1), marker=end())
+    second = asyncio.create_task(batch("second"))
+    await asyncio.sleep(0)
     other.may_answer.set()
-    guards = await asyncio.gather(*tasks)
+    guards = await asyncio.gather(first, second)
     assert not any(producers.is_void(7, guard) for guard in guards)
     assert (order, len(other.asked)) == (["first", "second"], 2)
 
