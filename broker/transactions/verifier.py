@@ -166,7 +166,7 @@ class TransactionVerifier:
             if broker is None:
                 return dict.fromkeys(partitions, ErrorCode.invalid_producer_id_mapping)
             ask = self._ask_here if broker.id == self._node_id else self._ask_there
-            producer_id = question.producer.producer_id
+            producer_id, answers = question.producer.producer_id, dict[TopicPartition, ErrorCode]()
             for retries_left in range(ADD_RETRIES, -1, -1):
                 for asked in partitions.values():
                     asked.guard = asked.producers.guard(producer_id)
