@@ -32,6 +32,7 @@ from . import (
     snapshots,
     startup,
 )
+from .coordinators import groups, scale, transactions
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
 from .partitions import producers
@@ -49,9 +50,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ledger": ledger.run,
     "startup": startup.run,
     "append": append.run,
+    "coordinators": scale.run,
     "election": election.run,
     "controller": controller.run,
     "failover": failover.run,
+    "groups": groups.run,
     "images": images.run,
     "model-speed": model_speed.run,
     "planner": planner.run,
@@ -60,6 +63,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "expiry": expiry.run,
     "snapshots": snapshots.run,
     "tls": tls.run,
+    "transactions": transactions.run,
 }
 SUITES = {
     "model": "model.command",

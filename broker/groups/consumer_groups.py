@@ -15,7 +15,7 @@ from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices, monotonic_ms
 from ..coordinator.shard import ActiveShard
 from ..replicas.leadership import WallClock
-from .core.consumer.decision import ConsumerSettings, Decision, World, expire, resolve, unresolved
+from .core.consumer.decision import ConsumerSettings, Decision, World, expire, resolve, settling_interval_ms, unresolved
 from .core.consumer.migration import downgrade, must_downgrade, upgrade
 from .core.consumer.records import Resolved
 from .core.consumer.state import ConsumerGroup
@@ -93,7 +93,8 @@ class ConsumerGroups(DecidedGroups[ConsumerGroup]):
     def world(self, group_id: str) -> World:
         """Return what a decision of the group may know now."""
         version, topics = self._surroundings.topics()
-        return World(topics, version, self._surroundings.settings_of(group_id), monotonic_ms())
+        soon_ms = settling_interval_ms(self._memory.members)
+        return World(topics, version, self._surroundings.settings_of(group_id), monotonic_ms(), soon_ms)
 
     async def ask(
         self,

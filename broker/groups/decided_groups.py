@@ -162,7 +162,8 @@ class DecidedGroups(ABC, Generic[GroupT]):
 
     def _account_for(self, group: GroupT) -> None:
         is_known = self._groups.get(group.group_id) is group
-        self._memory.hold((self, group.group_id), group.bytes_held if is_known else 0)
+        size, members = (group.bytes_held, len(group.members)) if is_known else (0, 0)
+        self._memory.hold((self, group.group_id), size, members)
 
     # Life.
 

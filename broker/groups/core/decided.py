@@ -7,6 +7,7 @@ So the next part of a decision sees what the one before decided, and a decision 
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -19,6 +20,10 @@ class DecidedGroup(Protocol):
     group_id: str
     bytes_held: int
     seen_topics: int | None
+
+    @property
+    def members(self) -> Sized:
+        """The members, by id."""
 
     def apply(self, record: GroupRecord) -> GroupRecord:
         """Take in a record; return the one that undoes it."""

@@ -209,7 +209,7 @@ class Group(Rebalancing):
         if not len(self.members):
             self.protocol_type = join.protocol_type
         self.members.add(member)
-        self._rebalance.has_newcomer = True
+        self._hold_back()
         self._rebalance_or_complete()
 
     def _update(self, member: Member, join: Join) -> None:
@@ -317,7 +317,7 @@ class Group(Rebalancing):
                 self._remove(member_id)
         self._after_loss()
         rebalance = self._rebalance
-        if rebalance.join_deadline_ms is not None and rebalance.join_deadline_ms <= now_ms and not self._hold_back():
+        if rebalance.join_deadline_ms is not None and rebalance.join_deadline_ms <= now_ms:
             self._complete_join()
 
     def _after_loss(self) -> None:

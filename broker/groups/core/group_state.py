@@ -85,10 +85,8 @@ class Rebalance:
 
     join_deadline_ms: int | None = None
     sync_deadline_ms: int | None = None
-    initial_left_ms: int | None = None
-    """How much longer the first rebalance may be held back for newcomers; None in any other one."""
-    has_newcomer: bool = False
-    """Somebody came since the first rebalance was last held back."""
+    initial_until_ms: int | None = None
+    """How long newcomers may hold back the first rebalance; None in any other one."""
     pending_syncs: set[str] = field(default_factory=set)
 
 

@@ -27,24 +27,29 @@ GROUP_BYTES: Final = 4096
 MEMBER_BYTES: Final = 2048
 """A member besides its protocols, or an id that was given out."""
 
+_NOTHING: Final = 0, 0
+
 
 class GroupMemory:
-    """The bytes that groups hold, by group."""
+    """The bytes that groups hold, and their members, by group."""
 
     def __init__(self, bytes_max: int = GROUPS_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.used = 0
-        self._held: dict[Hashable, int] = {}
+        self.members = 0
+        self._held: dict[Hashable, tuple[int, int]] = {}
 
-    def hold(self, group: Hashable, size: int) -> None:
+    def hold(self, group: Hashable, size: int, members: int = 0) -> None:
         """Account for a group as it is now; 0: it is gone."""
-        self.used += size - self._held.pop(group, 0)
+        old_size, old_members = self._held.pop(group, _NOTHING)
+        self.used += size - old_size
+        self.members += members - old_members
         if size:
-            self._held[group] = size
+            self._held[group] = size, members
 
     def held_by(self, group: Hashable) -> int:
-        """Return what is accounted for a group."""
-        return self._held.get(group, 0)
+        """Return the bytes that are accounted for a group."""
+        return self._held.get(group, _NOTHING)[0]
 
     def judge(self, group: Group, join: Join, record_bytes_max: int) -> ErrorCode:
         """Return whether a member may join with what it brings: NONE, or the code that refuses it."""

@@ -2,15 +2,21 @@
 
     prepare --everybody joined, or the time is over--> complete join --leader's SyncGroup--> Store --Stored--> STABLE
 
-The first rebalance of a group is held back for others to come (KIP-134); any later one waits at most the longest
-rebalance timeout of its members, and so does the time from a JoinGroup's answer to the SyncGroup.
+The first rebalance of a group is held back for others to come (KIP-134): `group.initial.rebalance.delay.ms` from the
+first member on, and at least a third of it from the last newcomer on. Any later one waits at most the longest rebalance
+timeout of its members, and so does the time from a JoinGroup's answer to the SyncGroup.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from ....protocol import ErrorCode
 from .events import Stored, Sync, Synced
 from .group_state import Assignments, GroupBase, GroupState, Rebalance, Replacement, refused
+
+NEWCOMERS_IN_DELAY: Final = 3
+"""A newcomer holds the first rebalance back for the delay divided by this."""
 
 
 class Rebalancing(GroupBase):
@@ -33,30 +39,26 @@ class Rebalancing(GroupBase):
         if is_initial:
             delay_ms = self._settings.initial_rebalance_delay_ms
             self._rebalance.join_deadline_ms = self._now.ms + delay_ms
-            self._rebalance.initial_left_ms = max(0, self.members.rebalance_timeout_ms - delay_ms)
+            self._rebalance.initial_until_ms = self._now.ms + max(self.members.rebalance_timeout_ms, delay_ms)
         else:
             self._rebalance.join_deadline_ms = self._now.ms + self.members.rebalance_timeout_ms
             self._maybe_complete_join()
 
     def _maybe_complete_join(self) -> None:
-        if self.state is not GroupState.PREPARING_REBALANCE or self._rebalance.initial_left_ms is not None:
+        if self.state is not GroupState.PREPARING_REBALANCE or self._rebalance.initial_until_ms is not None:
             return
         if not self.pending_joins and all(member.join_token is not None for member in self.members):
             self._complete_join()
 
-    def _hold_back(self) -> bool:
-        """Whether the first rebalance of a group waits longer: newcomers came, and there is time left (KIP-134)."""
-        rebalance, delay_ms = self._rebalance, self._settings.initial_rebalance_delay_ms
-        left_ms = rebalance.initial_left_ms
-        if not rebalance.has_newcomer or not left_ms:
-            return False
-        rebalance.has_newcomer = False
-        rebalance.join_deadline_ms = self._now.ms + min(delay_ms, left_ms)
-        rebalance.initial_left_ms = max(0, left_ms - delay_ms)
-        return True
+    def _hold_back(self) -> None:
+        """A newcomer came: others may be right behind it (KIP-134)."""
+        rebalance = self._rebalance
+        if rebalance.initial_until_ms is not None and rebalance.join_deadline_ms is not None:
+            wanted_ms = self._now.ms + self._settings.initial_rebalance_delay_ms // NEWCOMERS_IN_DELAY
+            rebalance.join_deadline_ms = max(rebalance.join_deadline_ms, min(wanted_ms, rebalance.initial_until_ms))
 
     def _complete_join(self) -> None:
-        self._rebalance.join_deadline_ms = self._rebalance.initial_left_ms = None
+        self._rebalance.join_deadline_ms = self._rebalance.initial_until_ms = None
         for member in self.members:
             # Static members keep their place until their session ends (KIP-345).
             if member.join_token is None and member.group_instance_id is None:

@@ -14,7 +14,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tierfetch.broker.groups.core.consumer.classic import heartbeat as classic_heartbeat
 from tierfetch.broker.groups.core.consumer.classic import join, leave
-from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings, Decision, expire, resolve, unresolved
+from tierfetch.broker.groups.core.consumer.decision import (
+    SETTLING_INTERVAL_MIN_MS,
+    ConsumerSettings,
+    Decision,
+    expire,
+    resolve,
+    settling_interval_ms,
+    unresolved,
+)
 from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
 from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
@@ -40,6 +48,25 @@ def test_the_first_member_is_given_everything_at_once() -> None:
     assert (told.epoch, told.assignment) == (1, {A: frozenset({0, 1, 2})})
     assert stage.group.state is ConsumerGroupState.STABLE
     assert stage.hear(client).assignment is None  # Nothing has changed.
+
+
+def test_members_are_heard_sooner_while_their_group_settles() -> None:
+    """What one gives up another one waits for; once nothing moves, each comes at the interval that was configured."""
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    soon_ms, interval_ms = SETTLING_INTERVAL_MIN_MS, stage.settings.heartbeat_interval_ms
+    assert stage.hear(x).heartbeat_interval_ms == soon_ms, "others may come right behind the first"
+    stage.now_ms += interval_ms
+    assert stage.hear(x).heartbeat_interval_ms == interval_ms
+    assert stage.hear(y).heartbeat_interval_ms == soon_ms
+    stage.now_ms += interval_ms
+    assert stage.hear(y).heartbeat_interval_ms == soon_ms, "it waits for what x has to give up"
+    stage.settle(x, y)
+    assert [stage.hear(each).heartbeat_interval_ms for each in (x, y)] == [interval_ms, interval_ms]
+
+
+def test_settling_members_of_a_broker_send_a_bounded_number_of_heartbeats() -> None:
+    assert settling_interval_ms(10) == SETTLING_INTERVAL_MIN_MS
+    assert 10_000 / settling_interval_ms(10_000) == 10 / 20, "500 a second"
 
 
 def test_a_partition_is_given_up_before_another_member_gets_it() -> None:
@@ -219,7 +246,10 @@ def test_a_group_may_have_timeouts_of_its_own_within_the_limits_of_its_broker() 
     own = ConsumerSettings().of({"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "90000"})
     assert (own.session_timeout_ms, own.heartbeat_interval_ms) == (50_000, 15_000)
     stage = Stage(topics(a=1), own)
-    assert stage.hear(Client("x")).heartbeat_interval_ms == 15_000
+    client = Client("x")
+    stage.hear(client)
+    stage.now_ms += own.heartbeat_interval_ms
+    assert stage.hear(client).heartbeat_interval_ms == 15_000
     assert stage.tick(49_999) == []
     assert stage.tick(1) == ["x"]
 

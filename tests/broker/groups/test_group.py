@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tierfetch.broker.groups.core.events import MemberIdentity
 from tierfetch.broker.groups.core.group import NEW_MEMBER_JOIN_TIMEOUT_MS, Group
 from tierfetch.broker.groups.core.group_state import TRANSITIONS, GroupSettings, GroupState
+from tierfetch.broker.groups.core.rebalance import NEWCOMERS_IN_DELAY
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.tests.broker.groups.stage import (
     DELAY_MS,
@@ -56,16 +57,26 @@ def test_old_clients_are_members_at_once(stage: Stage) -> None:
 
 
 def test_the_first_rebalance_waits_longer_while_newcomers_come_but_not_for_ever(stage: Stage) -> None:
-    stage.enter("a", rebalance_ms=2 * DELAY_MS)
+    extra_ms = DELAY_MS // NEWCOMERS_IN_DELAY
+    timeout_ms = DELAY_MS + extra_ms
+    stage.enter("a", rebalance_ms=timeout_ms)
     stage.tick(DELAY_MS - 1)
-    assert stage.enter("b", rebalance_ms=2 * DELAY_MS) == []
-    assert stage.tick(DELAY_MS) == []
-    assert stage.enter("c", rebalance_ms=2 * DELAY_MS) == []
+    assert stage.enter("b", rebalance_ms=timeout_ms) == []
+    assert stage.tick(extra_ms - 1) == []
+    assert stage.enter("c", rebalance_ms=timeout_ms) == []
+    assert stage.tick(1) == []
     assert stage.tick(1) == [
         "a: joined generation 1 as a-1 leader a-1 range, members a-1 b-3 c-5",
         "b: joined generation 1 as b-3 leader a-1 range",
         "c: joined generation 1 as c-5 leader a-1 range",
     ]
+
+
+def test_members_that_start_together_wait_for_the_delay_once(stage: Stage) -> None:
+    stage.enter("a")
+    stage.tick(DELAY_MS - DELAY_MS // NEWCOMERS_IN_DELAY)
+    stage.enter("b")
+    assert stage.tick(DELAY_MS // NEWCOMERS_IN_DELAY)[0].startswith("a: joined generation 1")
 
 
 def test_followers_wait_for_the_leaders_assignment(stage: Stage) -> None:

@@ -107,6 +107,16 @@ def test_memory_is_that_of_all_groups() -> None:
     assert (memory.used, memory.judge(group, join(b""), MIB)) == (5_050, NONE)
 
 
+def test_members_are_counted_while_their_group_is_there() -> None:
+    memory = GroupMemory()
+    memory.hold("one", 5_000, 5)
+    memory.hold("two", 1_000, 1)
+    memory.hold("one", 4_000, 4)
+    assert memory.members == 5
+    memory.hold("one", 0)
+    assert memory.members == 1
+
+
 @pytest.fixture
 async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
     nodes = Nodes(tmp_path, CONFIGS)

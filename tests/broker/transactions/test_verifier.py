@@ -123,6 +123,40 @@ async def test_one_that_gives_up_does_not_take_the_others_with_it() -> None:
     assert await tasks[1] is hosted.log.state.producers.guard(PRODUCER.producer_id)
 
 
+async def test_an_addition_holds_although_the_marker_of_the_transaction_before_comes_meanwhile() -> None:
+    """KIP-890: a producer begins its next transaction before the markers of the last one are written."""
+    other = OtherBroker()
+    verify, hosted, order = verifier(other), partition(), list[str]()
+    producers, next_one = hosted.log.state.producers, Question("tx", Producer(7, 1), adds=True)
+    producers.apply(transactional())
+
+    async def batch(name: str) -> object:
+        guard = await verify.verify(hosted, next_one, knows_abortable=True)
+        order.append(name)
+        return guard
+
+    first = asyncio.create_task(batch("first"))
+    await until(lambda: len(other.asked) == 1)
+    producers.apply(marker_batch(1, epoch=1), marker=end())
+    second = asyncio.create_task(batch("second"))
+    await asyncio.sleep(0)
+    other.may_answer.set()
+    guards = await asyncio.gather(first, second)
+    assert all(producers.admits(7, 1, guard) for guard in guards)
+    assert (order, len(other.asked)) == (["first", "second"], 2)
+
+
+async def test_a_verified_batch_stays_out_once_its_transaction_has_ended() -> None:
+    other = OtherBroker()
+    verify, hosted = verifier(other), partition()
+    task = asyncio.create_task(verify.verify(hosted, QUESTION, knows_abortable=True))
+    await until(lambda: len(other.asked) == 1)
+    hosted.log.state.producers.apply(marker_batch(), marker=end())
+    other.may_answer.set()
+    assert not hosted.log.state.producers.admits(7, PRODUCER.epoch, await task)
+    assert len(other.asked) == 1
+
+
 @pytest.mark.virtual_time
 async def test_an_addition_waits_for_the_markers_of_the_transaction_before() -> None:
     other = OtherBroker()
@@ -130,22 +164,6 @@ async def test_an_addition_waits_for_the_markers_of_the_transaction_before() -> 
     other.codes = [ErrorCode.concurrent_transactions] * 3
     assert await verifier(other).verify(partition(), ADDING, knows_abortable=True) is not None
     assert len(other.asked) == 4
-
-
-async def test_an_addition_that_waited_for_a_marker_is_asked_for_again() -> None:
-    """The marker of the transaction before voids the guard that was taken before it."""
-    other = OtherBroker()
-    hosted = partition()
-    producers = hosted.log.state.producers
-    producers.apply(transactional())
-    bumped = Question("tx", Producer(PRODUCER.producer_id, PRODUCER.epoch + 1), adds=True)
-    task = asyncio.create_task(verifier(other).verify(hosted, bumped, knows_abortable=True))
-    await until(lambda: len(other.asked) == 1)
-    producers.apply(marker_batch(1, epoch=bumped.producer.epoch), marker=end())
-    other.may_answer.set()
-    guard = await task
-    assert len(other.asked) == 2
-    assert producers.admits(bumped.producer.producer_id, bumped.producer.epoch, guard)
 
 
 @pytest.mark.virtual_time

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
@@ -29,6 +30,15 @@ from .records import (
 )
 from .state import ConsumerGroup
 from .topics import Topics, metadata_hash
+
+SETTLING_INTERVAL_MIN_MS: Final = 250
+SETTLING_MS_EACH: Final = 2
+"""The time for each member of the broker's groups: together they send 500 heartbeats a second at most meanwhile."""
+
+
+def settling_interval_ms(members: int) -> int:
+    """Return after how long members come again while groups settle, on a broker with so many members."""
+    return max(SETTLING_INTERVAL_MIN_MS, members * SETTLING_MS_EACH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +74,8 @@ class World:
     """It differs whenever the topics do, so that a group need not keep them."""
     settings: ConsumerSettings
     now_ms: int
+    settling_interval_ms: int = SETTLING_INTERVAL_MIN_MS
+    """The time after which a member comes again while its group settles."""
 
 
 def subscribe(decision: Decision, member_id: str, member: Subscriber) -> bool:
@@ -84,13 +96,30 @@ def subscribe(decision: Decision, member_id: str, member: Subscriber) -> bool:
 def catch_up(decision: Decision, world: World, *, is_news: bool) -> None:
     """Bump the group epoch if members or topics have changed, and assign again."""
     group = decision.group
-    if is_news or group.seen_topics != world.topics_version:
-        newest = metadata_hash(group.subscribed_topics(), world.topics)
-        if is_news or newest != group.metadata_hash:
-            decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
+    if is_news:
+        _bump(decision, world)
+    elif group.seen_topics != world.topics_version:
+        if metadata_hash(group.subscribed_topics(), world.topics) != group.metadata_hash:
+            _bump(decision, world)
         group.seen_topics = world.topics_version
     if group.target_epoch < group.epoch:
         _assign(decision, world)
+
+
+def _bump(decision: Decision, world: World) -> None:
+    """Begin another group epoch."""
+    group = decision.group
+    newest = metadata_hash(group.subscribed_topics(), world.topics)
+    decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
+    group.seen_topics, group.changed_ms = world.topics_version, world.now_ms
+
+
+def heartbeat_interval_ms(group: ConsumerGroup, current: Current, world: World) -> int:
+    """Return when a member shall come next: sooner while it waits for others, or others may wait for it."""
+    interval_ms = world.settings.heartbeat_interval_ms
+    is_young = group.changed_ms is not None and world.now_ms - group.changed_ms < interval_ms
+    is_settling = is_young or current.state is not MemberState.STABLE
+    return min(interval_ms, world.settling_interval_ms) if is_settling else interval_ms
 
 
 def _assign(decision: Decision, world: World) -> None:
@@ -159,9 +188,7 @@ def remove(decision: Decision, member_ids: list[str], world: World) -> None:
         regex = group.members[member_id].regex
         remove_records(decision, member_id)
         _forget_regex(decision, regex)
-    newest = metadata_hash(group.subscribed_topics(), world.topics)
-    decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
-    group.seen_topics = world.topics_version
+    _bump(decision, world)
 
 
 def remove_records(decision: Decision, member_id: str) -> None:
@@ -196,6 +223,4 @@ def resolve(decision: Decision, resolved: Mapping[str, Resolved], world: World) 
             decision.put(Kind.REGEX, regex, topics)
             has_changed = True
     if has_changed:
-        newest = metadata_hash(group.subscribed_topics(), world.topics)
-        decision.put(Kind.GROUP, "", GroupEpoch(group.epoch + 1, newest))
-        group.seen_topics = world.topics_version
+        _bump(decision, world)

@@ -15,6 +15,7 @@
   the classic protocol; else UNRELEASED_INSTANCE_ID. The old id is fenced: FENCED_INSTANCE_ID.
 * A new group epoch is followed by a new target assignment in the same decision, by the assignor that most ask for.
 * Changed topics are noticed at the next heartbeat of any member.
+* While a group settles its members come again sooner: what one gives up another one waits for.
 """
 
 from __future__ import annotations
@@ -23,7 +24,17 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from .....protocol import ErrorCode, KafkaError
-from .decision import ConsumerSettings, Decision, World, advance, catch_up, remove, remove_records, subscribe
+from .decision import (
+    ConsumerSettings,
+    Decision,
+    World,
+    advance,
+    catch_up,
+    heartbeat_interval_ms,
+    remove,
+    remove_records,
+    subscribe,
+)
 from .records import NOTHING, Assignment, Kind, MemberState, Subscriber, Target
 from .state import JOINING, LEAVING, LEAVING_STATIC, ConsumerGroup
 from .topics import compiled
@@ -91,7 +102,7 @@ def heartbeat(decision: Decision, beat: Beat, world: World) -> Told:
     return Told(
         beat.member_id,
         current.epoch,
-        world.settings.heartbeat_interval_ms,
+        heartbeat_interval_ms(group, current, world),
         current.assigned if beat.epoch == JOINING or beat.is_full or has_changed else None,
     )
 

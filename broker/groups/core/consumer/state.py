@@ -67,6 +67,8 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         """The member that owns a partition, or has still to give it up, by topic and number."""
         self.revocations: dict[str, int] = {}
         """When a member has to have given up what it must, or to have joined again."""
+        self.changed_ms: int | None = None
+        """When the group epoch was bumped last; None if that was under another coordinator."""
 
     # Records.
 
