@@ -62,6 +62,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "tls": tls.run,
 }
 SUITES = {
+    "fetch": "fetching.command",
     "model": "model.command",
     "partitions": "partitions.command",
     "soak": "soak.command",
