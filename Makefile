@@ -151,7 +151,7 @@ format: install ## Let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install ## Us and Apache Kafka 4.3.0 in turn, ratios printed (needs Java and Maven)
+bench: install ## Us and Apache Kafka 4.3.0 in turn, within half an hour (needs Java and Maven)
 	$(BIN)/python -m bench all --against kafka
 
 release: install ## sdist, wheel and SBOM of HEAD in dist/: built twice, the same bytes, checked by twine (a minute)

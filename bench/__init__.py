@@ -27,6 +27,8 @@ model_speed  measures how fast the model is.
 simulation   measures how fast the simulator is.
 ceiling      measures what the machine allows without any broker.
 warm_memory  hands memory that the host has already backed to the system under test.
+fetching/    measures what brokers serve to a reader that decodes nothing.
+everything/  runs all of them in a short form.
 model/       checks the model's predictions against real replacements.
 partitions/  measures a broker with many partitions, from start to failover.
 secure/      measures what TLS costs clients and brokers.

@@ -1,7 +1,7 @@
 """What the machine itself allows: one process sends files, another receives, checks and writes them. No broker at all.
 
-The sender is a loop of `sendfile`; the receiver fills one buffer, sums each quarter of a megabyte (CRC-32C, as of a
-batch) and writes it to a new file. Replication over a socket does at least this.
+The sender sends one way of `fetching/bare.py`; the receiver fills one buffer, sums each quarter of a megabyte (CRC-32C,
+as of a batch) and writes it to a new file. Replication over a socket does at least this.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from typing import Final
 
 from crc32c import crc32c
 
+from .fetching.bare import COPY_BYTES, WAYS
 from .measure import Elapsed
 
 BUFFER_BYTES: Final = 1 << 20
 SUMMED_BYTES: Final = 1 << 18
 
 
-def bare_copy(sources: Sequence[Path], target: Path) -> Elapsed:
+def bare_copy(sources: Sequence[Path], target: Path, way: str) -> Elapsed:
     """Wall seconds, and CPU seconds of both ends, for all of these files."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         context = multiprocessing.get_context("spawn")
         ends, sender_cpu_s = context.Pipe(duplex=False)
-        sender = context.Process(target=_send, args=(listener.getsockname()[1], list(sources), sender_cpu_s))
+        sender = context.Process(target=_send, args=(listener.getsockname()[1], list(sources), way, sender_cpu_s))
         sender.start()
         connection, _ = listener.accept()
         with connection, open(target, "wb", buffering=0) as file:
@@ -42,15 +43,14 @@ def bare_copy(sources: Sequence[Path], target: Path) -> Elapsed:
         return copied
 
 
-def _send(port: int, sources: list[Path], cpu_s: multiprocessing.connection.Connection) -> None:
+def _send(port: int, sources: list[Path], way: str, cpu_s: multiprocessing.connection.Connection) -> None:
+    buffer = memoryview(bytearray(COPY_BYTES))
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.send(b"!")
         began_cpu_s = _cpu_seconds()
         for path in sources:
             with open(path, "rb") as file:
-                left = os.fstat(file.fileno()).st_size
-                while left:
-                    left -= os.sendfile(connection.fileno(), file.fileno(), None, min(left, BUFFER_BYTES))
+                WAYS[way](file.fileno(), 0, os.fstat(file.fileno()).st_size, connection.fileno(), buffer)
         cpu_s.send(_cpu_seconds() - began_cpu_s)
 
 

@@ -8,14 +8,18 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 import psutil
 from rich.console import Console
 from rich.table import Table
+
+GROUP_RATIO: Final = 1.5
+GROUP_SIZE_MIN: Final = 2
 
 
 @dataclass(slots=True)
@@ -34,7 +38,30 @@ class Figure:
         return statistics.median(self.values)
 
     def spread(self) -> str:
-        return f"{min(self.values):,.2f} / {self.median:,.2f} / {max(self.values):,.2f} {self.unit}"
+        """Return min / median / max; and every value where they come in groups, which a median hides."""
+        text = f"{min(self.values):,.2f} / {self.median:,.2f} / {max(self.values):,.2f} {self.unit}"
+        found = groups(self.values)
+        if len(found) < 2:
+            return text
+        return f"{text}\nin groups: {' | '.join(listed(group) for group in found)}"
+
+
+def groups(values: Sequence[float]) -> list[list[float]]:
+    """Return the values in order, cut where the next one is `GROUP_RATIO` times as large and both sides have at least
+    `GROUP_SIZE_MIN`: a single outlier is no group.
+    """
+    found: list[list[float]] = [[]]
+    for value in sorted(values):
+        if found[-1] and value > GROUP_RATIO * found[-1][-1] and value > 0:
+            found.append([])
+        found[-1].append(value)
+    if any(len(group) < GROUP_SIZE_MIN for group in found):
+        return [sorted(values)]
+    return found
+
+
+def listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:,.2f}" for value in values)
 
 
 class Results:
@@ -49,6 +76,9 @@ class Results:
         figure = self._figures.setdefault(key, Figure(benchmark, case, system, quantity, unit))
         figure.values.append(value)
         self.loads.append(os.getloadavg()[0])
+
+    def figure(self, benchmark: str, case: str, system: str, quantity: str) -> Figure | None:
+        return self._figures.get((benchmark, case, quantity, system))
 
     def figures(self) -> list[Figure]:
         return list(self._figures.values())
@@ -97,11 +127,13 @@ class Elapsed:
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    total = 0.0
-    for pid in pids:
-        times = psutil.Process(pid).cpu_times()
-        total += times.user + times.system
-    return total
+    """Return the CPU time of all threads of these processes, those that have ended too, to the microsecond."""
+    return sum(time.clock_gettime(cpu_clock(pid)) for pid in pids)
+
+
+def cpu_clock(pid: int) -> int:
+    """Return the id of a process's CPU clock, as clock_getcpuclockid(3) makes it on Linux."""
+    return (~pid << 3) | 2
 
 
 @contextmanager

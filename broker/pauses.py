@@ -67,6 +67,8 @@ class GarbageCollection:
         self._now_s = now_s
         self._began_s = 0.0
         self._collect_at_s = 0.0
+        self._may_have_grown = True
+        """Whether the oldest generation may have more objects than at the last look: to count them is to list them."""
         self._thresholds = gc.get_threshold()
 
     def begin(self) -> None:
@@ -82,8 +84,13 @@ class GarbageCollection:
 
     def look(self) -> None:
         """Collect or freeze as in the table of the module."""
-        count, now_s = _oldest(), self._now_s()
-        if count <= COLLECT_MIN and now_s < self._collect_at_s:
+        now_s = self._now_s()
+        is_due = now_s >= self._collect_at_s
+        if not (self._may_have_grown or is_due):
+            return
+        self._may_have_grown = False
+        count = _oldest()
+        if count <= COLLECT_MIN and not is_due:
             return
         self._collect_at_s = now_s + COLLECT_INTERVAL_S
         if count <= COLLECT_MAX:
@@ -96,6 +103,7 @@ class GarbageCollection:
         if phase == "start":
             self._began_s = self._now_s()
         else:
+            self._may_have_grown |= info["generation"] > 0  # generation 1 leaves what it finds to the oldest
             self.histogram.labels(info["generation"]).observe(self._now_s() - self._began_s)
 
 

@@ -172,18 +172,17 @@ class DiskThreads:
             self._pools[pool].put(Job(call, done))
             return
 
-        def ended(job: Job[T]) -> None:
-            self._jobs.pop(key, None)
+        def ended(job: Job[T]) -> None:  # it must not refer to `watched`: a job that refers to itself keeps its buffer
+            self._jobs.pop(cast("Job[object]", job), None)
             done(job)
             if self._drained is not None and not self._jobs and not self._drained.done():
                 self._drained.set_result(None)
 
         watched = Job(call, ended)
-        key = cast("Job[object]", watched)
         if self.failure is not None:
             asyncio.get_running_loop().call_soon(watched.fail, self.failure)
             return
-        self._jobs[key] = None
+        self._jobs[cast("Job[object]", watched)] = None
         self._pools[pool].put(watched)
         if self._look_timer is None:
             self._look_timer = asyncio.get_running_loop().call_later(LOOK_INTERVAL_S, self._look)

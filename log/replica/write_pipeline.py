@@ -90,7 +90,7 @@ class WritePipeline:
         except BaseException as failure:  # noqa: BLE001 - the supervisor of the writes
             # Offsets are assigned already: a later write would leave a hole in the file, so all of them fail.
             group, error = list(self._queue), self._fail(failure)
-        self._under_way = None
+        self._under_way, self._group = None, []  # a log that rests holds no bytes of its last append
         self._settle(group, error)
         if self._queue:
             self._begin()

@@ -70,6 +70,26 @@ def test_few_objects_are_left_alone(garbage: GarbageCollection) -> None:
     assert len(kept) == 900
 
 
+def test_objects_are_counted_only_where_a_collection_may_have_made_them_old(
+    garbage: GarbageCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+
+    def count() -> int:
+        counts.append(0)
+        return 0
+
+    monkeypatch.setattr(pauses, "_oldest", count)
+    garbage.look()
+    gc.collect(0)
+    for _ in range(3):
+        garbage.look()
+    assert len(counts) == 1
+    kept = aged(900)
+    garbage.look()
+    assert (len(counts), len(kept)) == (2, 900)
+
+
 def test_few_objects_are_collected_now_and_then_and_not_frozen(garbage: GarbageCollection, clock: Clock) -> None:
     """Connections end in cycles: one that was frozen while it lived would never be freed."""
     frozen = gc.get_freeze_count()

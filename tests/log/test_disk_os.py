@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import shutil
 import threading
@@ -50,6 +51,30 @@ class Gate:
 
     def open(self) -> None:
         self._open.set()
+
+
+def is_unused(buffer: bytearray) -> bool:
+    """Return whether no view of it is left: only then can its length be changed."""
+    try:
+        buffer.append(0)
+    except BufferError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("hang_s", [None, 3600.0])
+async def test_a_write_that_has_ended_holds_no_buffer(disk: OsDisk, tmp_path: Path, hang_s: float | None) -> None:
+    disk.separate(tmp_path, hang_s=hang_s)
+    file = await disk.open(tmp_path / "f", create=True)
+    buffer = bytearray(100)
+    gc.disable()  # what is left in a cycle is left for a long time
+    try:
+        await file.begin_write(0, memoryview(buffer))
+        await file.close()
+        await disk.close()  # the thread lets go of it a moment after its answer
+        assert is_unused(buffer)
+    finally:
+        gc.enable()
 
 
 async def test_calls_on_one_file_take_effect_in_order(disk: OsDisk, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tierfetch.log.core import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.records import Record, build_batch
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 from tierfetch.tests.log.logs import (
     Stall,
@@ -40,6 +41,13 @@ async def test_queued_appends_keep_their_order_and_are_visible_only_when_written
     assert seen == sorted(set(seen))
     assert seen[-1] == 8
     assert len(log.state.segments) > 1
+
+
+async def test_a_log_that_rests_holds_no_bytes_of_its_last_append() -> None:
+    log = await open_log(MemoryDisk())
+    received = bytearray(build_batch([Record(0, 0, value=b"v")], base_offset=0, partition_leader_epoch=0))
+    await log.append_as_follower(memoryview(received))
+    received.append(0)  # BufferError while a view of it is left
 
 
 async def test_what_queues_up_behind_a_write_goes_into_the_file_as_one() -> None:

@@ -1,0 +1,79 @@
+"""`python -m bench all`: every benchmark of the docs in a short form, with a line for each as it begins and ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from .plan import BUDGET_S, PLAN, Entry, minutes, progress_line, time_limit_s, total_s
+
+STOP_S: Final = 20.0
+"""How long a benchmark may take to stop its brokers once it is asked to."""
+
+
+@click.command("all")
+@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
+@click.option("--only", multiple=True, type=click.Choice([entry.name for entry in PLAN]), help="Run these alone.")
+@click.option("--minutes", "budget_min", type=click.FloatRange(min=1), default=BUDGET_S / 60, show_default=True)
+@click.option(
+    "--results", type=click.Path(path_type=Path), default="bench-results/all", show_default=True, help="A directory."
+)
+def main(against: str, only: tuple[str, ...], budget_min: float, results: Path) -> None:
+    """Every benchmark of the docs in a short form, within 30 minutes. Exit code 1 if one fails or is left out."""
+    console = Console(soft_wrap=True)
+    entries = [entry for entry in PLAN if not only or entry.name in only]
+    results.mkdir(parents=True, exist_ok=True)
+    console.print(f"{len(entries)} benchmarks, about {minutes(total_s(entries))} min on two idle cores")
+    began, failed = time.monotonic(), []
+    for number, entry in enumerate(entries):
+        elapsed_s = time.monotonic() - began
+        console.print(progress_line(entries, number, elapsed_s), markup=False)
+        limit_s = time_limit_s(entry, elapsed_s, budget_min * 60)
+        outcome = "left out: not enough time" if limit_s is None else run(entry, against, results, limit_s)
+        took_s = time.monotonic() - began - elapsed_s
+        console.print(f"    {outcome or 'done'} after {took_s:.0f} s: {results / entry.name}.log", markup=False)
+        if outcome is not None:
+            failed.append(entry.name)
+    console.print(f"{minutes(time.monotonic() - began)} min. Tables and figures: {results}")
+    if failed:
+        console.print(f"[red]Without a result: {', '.join(failed)}[/]")
+        sys.exit(1)
+
+
+def run(entry: Entry, against: str, results: Path, limit_s: float) -> str | None:
+    """Run a benchmark, its output in a file; return what went wrong, None if nothing did."""
+    arguments = [*entry.arguments(against), "--json", str(results / f"{entry.name}.json")]
+    with open(results / f"{entry.name}.log", "wb") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "bench", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return f"stopped after {limit_s:.0f} s"
+        finally:
+            stop(child)
+    return None if code == 0 else f"ended with exit code {code}"
+
+
+def stop(child: subprocess.Popen[bytes]) -> None:
+    """End a benchmark with its brokers: an interrupt first, so that it can clean up; then all of its session."""
+    if child.poll() is None:
+        child.send_signal(signal.SIGINT)
+        try:
+            child.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
