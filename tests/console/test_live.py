@@ -25,6 +25,10 @@ def sent_by(events: list[str]) -> list[tuple[str, dict[str, str]]]:
     return found
 
 
+async def pause() -> None:
+    """None."""
+
+
 def test_only_parts_that_changed_are_sent() -> None:
     sent: dict[str, bytes] = {}
     first = changes({"a": "<p>1</p>", "b": MARKUP + "\n\nevent: evil"}, sent)
@@ -45,7 +49,7 @@ async def test_a_stream_looks_again_only_when_its_reader_has_taken_what_there_wa
         looks += 1
         return {"a": str(looks)}
 
-    stream: AsyncIterator[str] = events(look, 0)
+    stream: AsyncIterator[str] = events(look, pause)
     assert (await anext(stream)).startswith("retry: ")
     assert looks == 0
     await anext(stream)
@@ -53,6 +57,26 @@ async def test_a_stream_looks_again_only_when_its_reader_has_taken_what_there_wa
     await anext(stream)
     assert looks == 2
     await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+
+@pytest.mark.virtual_time
+async def test_news_cuts_the_pause_of_a_stream_short() -> None:
+    reader = FakeReader()
+    pages = Pages(reader, interval_s=1000)
+    loop = asyncio.get_running_loop()
+    await pages.overview()
+    waiting = [asyncio.create_task(pages.news(1000)) for _ in range(3)]
+    await asyncio.sleep(5)
+    pages.expire()
+    await asyncio.wait(waiting)
+    assert loop.time() == pytest.approx(5)
+    await pages.news(1000)
+    assert loop.time() == pytest.approx(5), "what expired while a reader looked is not waited for"
+    await pages.overview()
+    assert reader.asked == ["look", "look"]
+    await pages.news(1000)
+    assert loop.time() >= 1000
+    await pages.close()
 
 
 async def test_a_stream_whose_reader_leaves_before_its_first_byte_gives_its_place_back() -> None:
@@ -69,7 +93,7 @@ async def test_a_stream_whose_reader_leaves_before_its_first_byte_gives_its_plac
         raise OSError("the reader has left")
 
     with pytest.raises((OSError, ExceptionGroup)):
-        await StreamResponse(streams, look, 0)({"type": "http"}, receive, send)
+        await StreamResponse(streams, look, pause)({"type": "http"}, receive, send)
     assert streams.count == 0
 
 

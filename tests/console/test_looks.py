@@ -77,6 +77,32 @@ async def test_a_large_cluster_is_left_alone_for_longer() -> None:
     assert source.count == 1, "it took 5 s: the pause is 20 s"
 
 
+async def test_a_value_that_expired_is_read_again_and_waited_for() -> None:
+    source = Source(takes_s=1)
+    kept = Kept(source.read, interval_s=100, clock=now)
+    await kept.get()
+    await asyncio.sleep(10)
+    kept.expire()
+    assert await kept.get() == Seen(2)
+    assert now() == pytest.approx(12)
+    assert await kept.get() == Seen(2), "once is enough"
+    kept.expire()
+    assert await kept.get() == Seen(3)
+    assert now() == pytest.approx(14), "a pause as long as the last reading, then the reading"
+
+
+async def test_a_reading_that_was_under_way_when_its_value_expired_is_not_the_last_word() -> None:
+    source = Source(takes_s=1)
+    kept = Kept(source.read, interval_s=100, clock=now)
+    first = asyncio.create_task(kept.get())
+    await asyncio.sleep(0.5)
+    kept.expire()
+    assert await first == Seen(1)
+    assert kept.is_expired
+    assert await kept.get() == Seen(2)
+    assert not kept.is_expired
+
+
 async def test_a_failure_keeps_the_old_value_and_says_why() -> None:
     source = Source()
     kept = Kept(source.read, interval_s=3, clock=now)
