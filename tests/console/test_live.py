@@ -59,26 +59,6 @@ async def test_a_stream_looks_again_only_when_its_reader_has_taken_what_there_wa
     await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
 
 
-@pytest.mark.virtual_time
-async def test_news_cuts_the_pause_of_a_stream_short() -> None:
-    reader = FakeReader()
-    pages = Pages(reader, interval_s=1000)
-    loop = asyncio.get_running_loop()
-    await pages.overview()
-    waiting = [asyncio.create_task(pages.news(1000)) for _ in range(3)]
-    await asyncio.sleep(5)
-    pages.expire()
-    await asyncio.wait(waiting)
-    assert loop.time() == pytest.approx(5)
-    await pages.news(1000)
-    assert loop.time() == pytest.approx(5), "what expired while a reader looked is not waited for"
-    await pages.overview()
-    assert reader.asked == ["look", "look"]
-    await pages.news(1000)
-    assert loop.time() >= 1000
-    await pages.close()
-
-
 async def test_a_stream_whose_reader_leaves_before_its_first_byte_gives_its_place_back() -> None:
     streams = Streams()
     assert streams.take()

@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from tierfetch.console import Pages
 from tierfetch.console.looks import KEPT_MAX, READING_S, Kept, KeptByKey, Seen
 from tierfetch.protocol import ErrorCode, KafkaError
+from tierfetch.tests.console.readers import FakeReader
 
 pytestmark = pytest.mark.virtual_time
 
@@ -101,6 +103,24 @@ async def test_a_reading_that_was_under_way_when_its_value_expired_is_not_the_la
     assert kept.is_expired
     assert await kept.get() == Seen(2)
     assert not kept.is_expired
+
+
+async def test_news_cuts_the_pause_of_a_stream_short() -> None:
+    reader = FakeReader()
+    pages = Pages(reader, interval_s=1000)
+    await pages.overview()
+    waiting = [asyncio.create_task(pages.news(1000)) for _ in range(3)]
+    await asyncio.sleep(5)
+    pages.expire()
+    await asyncio.wait(waiting)
+    assert now() == pytest.approx(5)
+    await pages.news(1000)
+    assert now() == pytest.approx(5), "what expired while a reader looked is not waited for"
+    await pages.overview()
+    assert reader.asked == ["look", "look"]
+    await pages.news(1000)
+    assert now() >= 1000
+    await pages.close()
 
 
 async def test_a_failure_keeps_the_old_value_and_says_why() -> None:
