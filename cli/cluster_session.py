@@ -99,6 +99,10 @@ class Admin:
             return answer
         raise failure
 
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Call this whenever a connection that was established has ended, from now on."""
+        self._client.on_lost = call
+
     def learn(self, brokers: Iterable[Address]) -> None:
         """Ask these too, after those that are known: a long session outlives the broker that it began with."""
         self._bootstrap += [address for address in brokers if address not in self._bootstrap]

@@ -32,6 +32,7 @@ GLYPHS: Final[Mapping[Sign, str]] = {
     Sign.CATCHING_UP: "↗",
     Sign.FAILED: "✗",
     Sign.OFFLINE: "∅",
+    Sign.UNREACHABLE: "?",
 }
 PARTS: Final[Mapping[PartKind, str]] = {
     PartKind.REMOTE: "in the tier only",

@@ -5,6 +5,8 @@
     part    {"id": ID, "html": HTML} a part differs from what this reader has; at first from the page as it was loaded
     alive   {}                       nothing has changed, once a look: the connection is proven in both directions
 
+Between two looks there is a pause; news, such as a connection to a broker that has ended, cuts it short.
+
 A stream ends when its reader leaves, which is noticed at the next write, at the latest after a look; browsers connect
 again by themselves. Invariants: a stream holds no value of the cluster between two looks, only a digest of each part.
 At most `STREAMS_MAX` are open; more get 503, and their pages ask again later. A reader that reads nothing holds up its
@@ -13,7 +15,6 @@ own stream alone: a look begins once the one before is sent.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from hashlib import blake2b
@@ -53,8 +54,10 @@ class StreamResponse(StreamingResponse):
     ends, even before its first byte.
     """
 
-    def __init__(self, streams: Streams, look: Callable[[], Awaitable[Parts]], pause_s: float) -> None:
-        super().__init__(events(look, pause_s), media_type=CONTENT_TYPE)
+    def __init__(
+        self, streams: Streams, look: Callable[[], Awaitable[Parts]], pause: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(events(look, pause), media_type=CONTENT_TYPE)
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +68,7 @@ class StreamResponse(StreamingResponse):
             self._streams.give_back()
 
 
-async def events(look: Callable[[], Awaitable[Parts]], pause_s: float) -> AsyncIterator[str]:
+async def events(look: Callable[[], Awaitable[Parts]], pause: Callable[[], Awaitable[None]]) -> AsyncIterator[str]:
     """Yield a page's changes for ever."""
     yield f"retry: {RETRY_MS}\n\n"
     sent: dict[str, bytes] = {}
@@ -73,7 +76,7 @@ async def events(look: Callable[[], Awaitable[Parts]], pause_s: float) -> AsyncI
         parts = await look()
         for event in changes(parts, sent):
             yield event
-        await asyncio.sleep(pause_s)
+        await pause()
 
 
 def changes(parts: Parts, sent: dict[str, bytes]) -> list[str]:

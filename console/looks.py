@@ -2,12 +2,14 @@
 
 The cluster is asked only while somebody looks. Whatever the number of readers, a value is read once at a time; after it
 there is a pause of `interval_s`, and of at least `PAUSE_FACTOR` times what the reading took, so that a large cluster is
-not kept busy by its console.
+not kept busy by its console. A value that is known to be out of date (`expire`) is read again after a pause of only
+what its reading took, at least `PROMPT_S`: a connection that keeps ending makes the console ask half of the time.
 
     a reader comes                then
     ----------------------------  -------------------------------------------------------------------------------------
     for the first time            it waits for the value, at most `PATIENCE_S`
-    and the value is older than   the same, and gets the old one if that is too short
+    and the value has expired,    the same, and gets the old one if that is too short
+    or is older than
     `STALE_FACTOR` pauses
     and the pause is over         it gets the value there is; a new one is read meanwhile
     else                          it gets the value there is
@@ -29,6 +31,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 INTERVAL_S: Final = 3.0
+PROMPT_S: Final = 0.1
 PAUSE_FACTOR: Final = 4
 STALE_FACTOR: Final = 3
 PATIENCE_S: Final = 8.0
@@ -65,15 +68,28 @@ class Kept(Generic[T]):
         self._clock = clock
         self._seen: Seen[T] = Seen(None)
         self._ended_s = float("-inf")
+        self._took_s = 0.0
         self._pause_s = 0.0
+        self._is_expired = False
         self._task: asyncio.Task[None] | None = None
+
+    def expire(self) -> None:
+        """Note that the value is out of date, that of a reading that is under way included."""
+        self._is_expired = True
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the next `get` has it read again."""
+        return self._is_expired
 
     async def get(self) -> Seen[T]:
         """Return the value, as the table above says."""
         age_s = self._clock() - self._ended_s
-        if self._task is None and age_s >= self._pause_s:
-            self._task = asyncio.create_task(self._renew())
-        if self._task is not None and age_s > STALE_FACTOR * max(self._pause_s, self._interval_s):
+        is_old = self._is_expired or age_s > STALE_FACTOR * max(self._pause_s, self._interval_s)
+        if self._task is None and (self._is_expired or age_s >= self._pause_s):
+            prompt_s = max(PROMPT_S, self._took_s)
+            self._task = asyncio.create_task(self._renew(max(0.0, min(prompt_s, self._pause_s) - age_s)))
+        if self._task is not None and is_old:
             await asyncio.wait([self._task], timeout=self._patience_s)
             if self._seen == Seen(None):
                 return Seen(None, f"the cluster has not answered within {self._patience_s:g} s yet")
@@ -84,7 +100,9 @@ class Kept(Generic[T]):
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _renew(self) -> None:
+    async def _renew(self, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        self._is_expired = False
         began_s = self._clock()
         try:
             async with asyncio.timeout(READING_S):
@@ -98,7 +116,8 @@ class Kept(Generic[T]):
             self._seen = Seen(self._seen.value, "internal error, see the output of the command")
         finally:
             self._ended_s = self._clock()
-            self._pause_s = max(self._interval_s, PAUSE_FACTOR * (self._ended_s - began_s))
+            self._took_s = self._ended_s - began_s
+            self._pause_s = max(self._interval_s, PAUSE_FACTOR * self._took_s)
             self._task = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -66,6 +67,22 @@ class Pages:
         )
         self._lags: KeptByKey[str, GroupLag] = KeptByKey(reader.group_lag, interval_s=interval_s)
         self._is_predicting = False
+        self._news = asyncio.Event()
+        """Replaced when it is set."""
+
+    def expire(self) -> None:
+        """Look at the cluster again as soon as a page asks: a connection to a broker has ended."""
+        self._look.expire()
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def news(self, timeout_s: float) -> None:
+        """Return when the cluster has to be looked at again, at the latest after `timeout_s`."""
+        if self._look.is_expired:  # since the look that the caller has
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
 
     async def close(self) -> None:
         for kept in (self._look, self._offsets, self._totals, self._lags):
@@ -97,7 +114,7 @@ class Pages:
                 part,
                 offsets := (seen.value or {}).get(part.key),
                 _tier_error(part, look),
-                replica_bars(part, offsets, look.disks, alive, adding.get(part.key, ())),
+                replica_bars(part, offsets, look.disks, alive, adding.get(part.key, ()), overview.unreachable),
             )
             for part in found.rows
         )

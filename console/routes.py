@@ -191,7 +191,7 @@ class _Site:
             except BaseException:
                 self._streams.give_back()
                 raise
-            return StreamResponse(self._streams, look, self._refresh_s)
+            return StreamResponse(self._streams, look, lambda: self._pages.news(self._refresh_s))
 
         return handle
 

@@ -53,12 +53,17 @@ class LocalState:
 async def local_state(admin: Admin, broker: Address) -> LocalState | None:
     """None if the broker does not answer."""
     try:
-        answer = await admin.send_to(broker, DescribeLogDirsRequest(topics=None))
-        for directory in answer.results:
-            if directory.error_code is not ErrorCode.kafka_storage_error:  # that is offline, and lists nothing
-                check(directory, directory.log_dir)
+        return await read_local_state(admin, broker)
     except OUTSIDE:
         return None
+
+
+async def read_local_state(admin: Admin, broker: Address) -> LocalState:
+    """OSError if the broker cannot be reached; KafkaError if it refuses."""
+    answer = await admin.send_to(broker, DescribeLogDirsRequest(topics=None))
+    for directory in answer.results:
+        if directory.error_code is not ErrorCode.kafka_storage_error:  # that is offline, and lists nothing
+            check(directory, directory.log_dir)
     parts = [
         (TopicPartition(topic.name, part.partition_index), part)
         for directory in answer.results

@@ -91,6 +91,7 @@ def console(
     async def work(admin: Admin) -> None:
         pages = Pages(ClusterReading(admin, plan=plan_file, known=figures), interval_s=interval_s)
         hosts = allowed_hosts(host, names)
+        admin.when_lost(pages.expire)
         app = application(pages, hosts=hosts, refresh_s=interval_s, figures=FIGURES, assumed=ASSUMED)
         click.echo(f"console at {url_of(host, listening)}, ends with Ctrl-C")
         try:

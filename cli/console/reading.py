@@ -4,7 +4,8 @@
     ----------------------------  -------------------------------------------------------------------------------------
     Metadata                      there is no look: OSError or KafkaError
     DescribeCluster               brokers that are not alive are not shown; Kafka before 2.8 and 4.0 has less
-    DescribeLogDirs of a broker   its bytes, signs and bars are unknown
+    DescribeLogDirs of a broker   its bytes, signs and bars are unknown; it is shown as unreachable, with when it was
+                                  last seen, if it is not the request that it refuses
     groups, quorum, moves, plans  a problem on the page; the rest is shown
 
 Every request has the deadline `CALL_S`, and what takes several of them `PART_S`. At most `AT_ONCE` brokers or groups
@@ -49,7 +50,7 @@ from ...protocol.messages.cluster import DescribeClusterBroker
 from ...protocol.net import Address
 from ..admin.brokers import broker_row
 from ..admin.leaders import by_leader, list_offsets
-from ..admin.local_state import LocalState, local_state
+from ..admin.local_state import LocalState, read_local_state
 from ..admin.partition_offsets import QUESTIONS, known_offset
 from ..admin.plan_notes import plans_under_way
 from ..admin.reassign import doing_text, plan_state, progress_of
@@ -79,6 +80,8 @@ class _Found:
     cluster_id: str
     brokers: tuple[DescribeClusterBroker, ...]
     states: Mapping[int, LocalState]
+    unreachable: frozenset[int]
+    seen_at_s: Mapping[int, float]
 
 
 class ClusterReading:
@@ -92,12 +95,14 @@ class ClusterReading:
         self._cluster_id = ""
         """As the last look found it; plans of other clusters are then left alone without a request."""
         self._limit = asyncio.Semaphore(AT_ONCE)
+        self._seen_at_s: dict[int, float] = {}
+        """When each registered broker responded last, in seconds since the epoch."""
 
     async def look(self) -> Look:
         problems: list[Problem] = []
         cluster = self._cluster = await self._admin.cluster()
         self._admin.learn(cluster.brokers.values())
-        (cluster_id, brokers), states, groups, quorum, moves, plans = await asyncio.gather(
+        (cluster_id, brokers), (states, unreachable), groups, quorum, moves, plans = await asyncio.gather(
             self._brokers(cluster, problems),
             self._states(cluster, problems),
             _or_none("groups", problems, lambda: self._groups(cluster)),
@@ -106,7 +111,9 @@ class ClusterReading:
             self._plans(problems),
         )
         self._cluster_id = cluster_id
-        found = _Found(cluster, cluster_id, brokers, states)
+        registered = {each.broker_id for each in brokers}
+        self._seen_at_s = {broker: at for broker, at in self._seen_at_s.items() if broker in registered}
+        found = _Found(cluster, cluster_id, brokers, states, unreachable, self._seen_at_s)
         partitions, rows, disks = await in_thread(_assembled, found)
         overview = Overview(
             taken_at_s=time.time(),
@@ -134,18 +141,24 @@ class ClusterReading:
             for broker, at in cluster.brokers.items()
         )
 
-    async def _states(self, cluster: Cluster, problems: list[Problem]) -> dict[int, LocalState]:
-        async def state(broker: int, address: Address) -> tuple[int, LocalState | None]:
-            async with self._limit:
-                return broker, await local_state(self._admin, address)
+    async def _states(self, cluster: Cluster, problems: list[Problem]) -> tuple[dict[int, LocalState], frozenset[int]]:
+        """What is on the disks of the brokers that answered, and the brokers that could not be reached."""
+        states: dict[int, LocalState] = {}
+        unreachable: set[int] = set()
 
-        found = await asyncio.gather(*(state(broker, at) for broker, at in sorted(cluster.brokers.items())))
-        problems += [
-            Problem(f"broker {broker}", "it does not report what is on its disks (DescribeLogDirs)")
-            for broker, held in found
-            if held is None
-        ]
-        return {broker: held for broker, held in found if held is not None}
+        async def read(broker: int, address: Address) -> None:
+            try:
+                async with self._limit:
+                    states[broker] = await read_local_state(self._admin, address)
+            except OUTSIDE as error:
+                problems.append(Problem(f"broker {broker}", f"what is on its disks is not known: {error}"))
+                if not isinstance(error, KafkaError):
+                    unreachable.add(broker)
+                    return
+            self._seen_at_s[broker] = time.time()
+
+        await asyncio.gather(*(read(broker, at) for broker, at in cluster.brokers.items()))
+        return states, frozenset(unreachable)
 
     async def _groups(self, cluster: Cluster) -> tuple[Group, ...]:
         return tuple(
@@ -289,6 +302,8 @@ def _assembled(found: _Found) -> tuple[tuple[Partition, ...], tuple[Broker, ...]
                 address=row["address"],
                 rack=row["rack"],
                 is_alive=each.broker_id in found.cluster.brokers,
+                is_unreachable=each.broker_id in found.unreachable,
+                seen_at_s=found.seen_at_s.get(each.broker_id),
                 replicas=row["replicas"],
                 leads=row["leads"],
                 out_of_sync=row["out_of_sync"],

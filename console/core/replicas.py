@@ -5,6 +5,7 @@ The first row of this table that holds is the replica's sign:
     sign           when
     -------------  ---------------------------------------------------------------------------------------------------
     offline        its broker is not alive
+    unreachable    its broker does not answer the console: what the cluster says of the replica may be old
     failed         its log does not let it serve, or its log directory is offline
     bootstrapping  it is outside the ISR, and a reassignment adds it or it holds nothing yet
     catching up    it is outside the ISR
@@ -31,6 +32,7 @@ class Sign(StrEnum):
     """What is said of a replica in one word."""
 
     OFFLINE = "offline"
+    UNREACHABLE = "unreachable"
     FAILED = "failed"
     BOOTSTRAPPING = "bootstrapping"
     CATCHING_UP = "catching up"
@@ -97,26 +99,31 @@ def replica_bars(
     disks: Mapping[int, Disk],
     alive: Collection[int],
     adding: Collection[int] = (),
+    unreachable: Collection[int] = (),
 ) -> tuple[ReplicaBar, ...]:
     """Return the bars of a partition's replicas, in their order. `disks`: of the brokers that answered."""
+    serving = frozenset(alive) - frozenset(unreachable)
     held = {broker: disks[broker].get(partition.key) for broker in partition.replicas if broker in disks}
     leader = held.get(partition.leader)
     return tuple(
-        _bar(partition, offsets, broker, _sign(partition, broker, held, alive, adding), held.get(broker), leader)
+        _bar(partition, offsets, broker, sign, held.get(broker), leader)
         for broker in partition.replicas
+        for sign in [_sign(partition, broker, held, adding) if broker in serving else _away(broker, alive)]
     )
+
+
+def _away(broker: int, alive: Collection[int]) -> Sign:
+    return Sign.UNREACHABLE if broker in alive else Sign.OFFLINE
 
 
 def _sign(
     partition: Partition,
     broker: int,
     held: Mapping[int, OnDisk | None],
-    alive: Collection[int],
     adding: Collection[int],
 ) -> Sign:
+    """The sign of a replica whose broker is alive and answers."""
     found = held.get(broker)
-    if broker not in alive:
-        return Sign.OFFLINE
     if broker in partition.offline or (found is not None and found.is_out_of_service):
         return Sign.FAILED
     if broker not in partition.isr:

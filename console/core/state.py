@@ -23,12 +23,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A registered broker; counts of its replicas. `seconds_left`: until its replicas are warm."""
+    """A registered broker; counts of its replicas. `seconds_left`: until its replicas are warm.
+
+    `is_alive` is what the cluster says, `is_unreachable` what the console sees: a broker that has just died is both.
+    `seen_at_s`: when it last responded to the console, in seconds since the epoch; None if it never did.
+    """
 
     id: int
     address: str
     rack: str | None
     is_alive: bool
+    is_unreachable: bool = False
+    seen_at_s: float | None = None
     replicas: int
     leads: int
     out_of_sync: int
@@ -220,6 +226,11 @@ class Overview:
     @property
     def alive(self) -> frozenset[int]:
         return frozenset(broker.id for broker in self.brokers if broker.is_alive)
+
+    @property
+    def unreachable(self) -> frozenset[int]:
+        """The brokers that the cluster has as alive, and that the console cannot reach."""
+        return frozenset(broker.id for broker in self.brokers if broker.is_alive and broker.is_unreachable)
 
     @property
     def adding(self) -> Mapping[Key, frozenset[int]]:

@@ -2,8 +2,9 @@
 
     page                            bad                          warn                              good
     ------------------------------  ---------------------------  --------------------------------  ---------------------
-    Overview, Topics, Partitions    a partition has no leader,   a broker is fenced, a replica is  every replica is in
-                                    or a replica failed          outside the ISR, the tier fails   sync
+    Overview, Topics, Partitions    a partition has no leader,   a broker is fenced or does not    every replica is in
+                                    or a replica failed          answer, a replica is outside the  sync
+                                                                 ISR, the tier fails
     Replace a broker                a replica is never in sync   figures are assumed or missing    all are in sync again
 
 Nothing is known: the page says that, plainly. What could not be read is beside it, in `problems`.
@@ -44,10 +45,15 @@ def cluster_verdict(overview: Overview, partitions: Sequence[Partition], disks: 
     if failed:
         return Verdict("bad", f"{_count(failed, 'replica')} that cannot serve.", "/partitions?only=hurt")
     if hurt or fenced:
-        one = len(fenced) == 1
-        away = f"{'Broker' if one else 'Brokers'} {_list(fenced)} {'is' if one else 'are'} fenced; " if fenced else ""
+        away = f"{_brokers(fenced)} {'is' if len(fenced) == 1 else 'are'} fenced; " if fenced else ""
         outside = f"{_count(hurt, 'partition')} with" if hurt else "no partition has"
         return Verdict("warn", f"{away}{outside} a replica outside the ISR.", "/partitions?only=hurt")
+    unreachable = sorted(overview.unreachable)
+    if unreachable:
+        one = len(unreachable) == 1
+        text = f"{_brokers(unreachable)} {'does' if one else 'do'} not answer, though the cluster has "
+        text += "it as alive: its" if one else "them as alive: their"
+        return Verdict("warn", f"{text} replicas may be out of sync.")
     if failing:
         return Verdict("warn", f"The last work in the tier failed for {_count(failing, 'replica')}.", "/partitions")
     return Verdict("good", f"Every replica of {_count(len(partitions), 'partition')} is in sync.")
@@ -78,6 +84,10 @@ def replacement_verdict(prediction: Prediction | None) -> Verdict | None:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _brokers(numbers: Sequence[int]) -> str:
+    return f"{'Broker' if len(numbers) == 1 else 'Brokers'} {_list(numbers)}"
 
 
 def _list(numbers: Iterable[int]) -> str:

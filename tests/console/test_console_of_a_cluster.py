@@ -20,8 +20,9 @@ import pytest
 from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.console.reading import ClusterReading
 from tierfetch.cli.options import addresses
-from tierfetch.console import Look
+from tierfetch.console import Look, Pages
 from tierfetch.console.core import PartKind, Sign, replica_bars
+from tierfetch.console.pages import View
 from tierfetch.testing import InProcessCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.plaintext]
@@ -104,6 +105,55 @@ def test_a_long_session_outlives_the_broker_that_it_began_with(tierfetch_cluster
     before, after = asyncio.run(session())
     assert [each.id for each in before.overview.brokers] == [1, 2]
     assert after.overview.cluster_id == before.overview.cluster_id
+
+
+@pytest.mark.tierfetch(brokers=2, tier=None)
+def test_a_broker_that_is_silent_is_unreachable_before_the_cluster_fences_it(
+    tierfetch_cluster: InProcessCluster,
+) -> None:
+    cluster = tierfetch_cluster
+    cluster.create_topic("t", 2)
+
+    async def session() -> tuple[Look, Look]:
+        async with Admin(addresses([cluster.address(1)]), timeout_s=1) as admin:
+            reading = ClusterReading(admin)
+            before = await reading.look()
+            await asyncio.to_thread(cluster.pause, 2)
+            return before, await reading.look()
+
+    before, after = (look.overview for look in asyncio.run(session()))
+    assert (before.unreachable, before.problems) == (frozenset(), ())
+    assert after.alive == {1, 2}, "its session is not over"
+    assert after.unreachable == {2}
+    assert "broker 2" in [problem.what for problem in after.problems]
+    one, two = after.brokers
+    assert one.seen_at_s is not None
+    assert two.seen_at_s is not None
+    assert two.seen_at_s < before.taken_at_s < one.seen_at_s
+    cluster.resume(2)
+
+
+@pytest.mark.tierfetch(brokers=2, tier=None)
+def test_the_loss_of_a_broker_is_news_at_once(tierfetch_cluster: InProcessCluster) -> None:
+    cluster = tierfetch_cluster
+    cluster.create_topic("t", 2)
+
+    async def session() -> tuple[View, View]:
+        async with Admin(addresses([cluster.address(1)]), timeout_s=5) as admin:
+            pages = Pages(ClusterReading(admin), interval_s=1000)
+            admin.when_lost(pages.expire)
+            before = await pages.overview()
+            cluster_dies = asyncio.to_thread(cluster.kill, 2)
+            await asyncio.gather(asyncio.wait_for(pages.news(1000), 30), cluster_dies)
+            after = await pages.overview()
+            await pages.close()
+            return before, after
+
+    before, after = asyncio.run(session())
+    assert before.verdict is not None
+    assert after.verdict is not None
+    assert (before.verdict.tone, after.verdict.tone) == ("good", "warn")
+    assert "roker 2 " in after.verdict.text or "outside the ISR" in after.verdict.text
 
 
 @pytest.mark.tierfetch(brokers=2, tier=None)

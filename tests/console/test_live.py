@@ -25,6 +25,10 @@ def sent_by(events: list[str]) -> list[tuple[str, dict[str, str]]]:
     return found
 
 
+async def pause() -> None:
+    """None."""
+
+
 def test_only_parts_that_changed_are_sent() -> None:
     sent: dict[str, bytes] = {}
     first = changes({"a": "<p>1</p>", "b": MARKUP + "\n\nevent: evil"}, sent)
@@ -45,7 +49,7 @@ async def test_a_stream_looks_again_only_when_its_reader_has_taken_what_there_wa
         looks += 1
         return {"a": str(looks)}
 
-    stream: AsyncIterator[str] = events(look, 0)
+    stream: AsyncIterator[str] = events(look, pause)
     assert (await anext(stream)).startswith("retry: ")
     assert looks == 0
     await anext(stream)
@@ -69,7 +73,7 @@ async def test_a_stream_whose_reader_leaves_before_its_first_byte_gives_its_plac
         raise OSError("the reader has left")
 
     with pytest.raises((OSError, ExceptionGroup)):
-        await StreamResponse(streams, look, 0)({"type": "http"}, receive, send)
+        await StreamResponse(streams, look, pause)({"type": "http"}, receive, send)
     assert streams.count == 0
 
 

@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from tierfetch.console import Pages
 from tierfetch.console.looks import KEPT_MAX, READING_S, Kept, KeptByKey, Seen
 from tierfetch.protocol import ErrorCode, KafkaError
+from tierfetch.tests.console.readers import FakeReader
 
 pytestmark = pytest.mark.virtual_time
 
@@ -75,6 +77,50 @@ async def test_a_large_cluster_is_left_alone_for_longer() -> None:
     await kept.get()
     await asyncio.sleep(6)
     assert source.count == 1, "it took 5 s: the pause is 20 s"
+
+
+async def test_a_value_that_expired_is_read_again_and_waited_for() -> None:
+    source = Source(takes_s=1)
+    kept = Kept(source.read, interval_s=100, clock=now)
+    await kept.get()
+    await asyncio.sleep(10)
+    kept.expire()
+    assert await kept.get() == Seen(2)
+    assert now() == pytest.approx(12)
+    assert await kept.get() == Seen(2), "once is enough"
+    kept.expire()
+    assert await kept.get() == Seen(3)
+    assert now() == pytest.approx(14), "a pause as long as the last reading, then the reading"
+
+
+async def test_a_reading_that_was_under_way_when_its_value_expired_is_not_the_last_word() -> None:
+    source = Source(takes_s=1)
+    kept = Kept(source.read, interval_s=100, clock=now)
+    first = asyncio.create_task(kept.get())
+    await asyncio.sleep(0.5)
+    kept.expire()
+    assert await first == Seen(1)
+    assert kept.is_expired
+    assert await kept.get() == Seen(2)
+    assert not kept.is_expired
+
+
+async def test_news_cuts_the_pause_of_a_stream_short() -> None:
+    reader = FakeReader()
+    pages = Pages(reader, interval_s=1000)
+    await pages.overview()
+    waiting = [asyncio.create_task(pages.news(1000)) for _ in range(3)]
+    await asyncio.sleep(5)
+    pages.expire()
+    await asyncio.wait(waiting)
+    assert now() == pytest.approx(5)
+    await pages.news(1000)
+    assert now() == pytest.approx(5), "what expired while a reader looked is not waited for"
+    await pages.overview()
+    assert reader.asked == ["look", "look"]
+    await pages.news(1000)
+    assert now() >= 1000
+    await pages.close()
 
 
 async def test_a_failure_keeps_the_old_value_and_says_why() -> None:

@@ -21,11 +21,12 @@ def follower(
     alive: tuple[int, ...] = (1, 2),
     adding: tuple[int, ...] = (),
     offline: tuple[int, ...] = (),
+    unreachable: tuple[int, ...] = (),
     offsets: Offsets | None = TIERED,
 ) -> ReplicaBar:
     part = Partition(topic="t", index=0, leader=1, epoch=7, replicas=(1, 2), isr=isr, offline=offline)
     disks = {1: {("t", 0): FULL}, 2: {} if held is None else {("t", 0): held}}
-    return replica_bars(part, offsets, disks, alive, adding)[1]
+    return replica_bars(part, offsets, disks, alive, adding, unreachable)[1]
 
 
 def kinds(bar: ReplicaBar) -> list[tuple[str, float, float]]:
@@ -37,6 +38,8 @@ def kinds(bar: ReplicaBar) -> list[tuple[str, float, float]]:
     [
         (follower(FULL), Sign.IN_SYNC),
         (follower(FULL, alive=(1,)), Sign.OFFLINE),
+        (follower(FULL, unreachable=(2,)), Sign.UNREACHABLE),
+        (follower(FULL, unreachable=(2,), alive=(1,)), Sign.OFFLINE),
         (follower(FULL, offline=(2,)), Sign.FAILED),
         (follower(OnDisk(size_bytes=0, is_out_of_service=True)), Sign.FAILED),
         (follower(None, isr=(1,)), Sign.BOOTSTRAPPING),

@@ -36,6 +36,12 @@ def test_the_worst_is_said() -> None:
     assert said(one) == ("warn", "Broker 3 is fenced; no partition has a replica outside the ISR.")
     assert said(replace(SOUND, partitions=(hurt,)), failed) == ("bad", "1 replica that cannot serve.")
     assert said(replace(SOUND, partitions=(hurt, leaderless)), failed) == ("bad", "1 partition without a leader.")
+    silent = replace(SOUND, brokers=(broker(1), replace(broker(2), is_unreachable=True)))
+    assert said(silent, failing) == (
+        "warn",
+        "Broker 2 does not answer, though the cluster has it as alive: its replicas may be out of sync.",
+    )
+    assert said(replace(silent, partitions=(hurt,)))[1] == "1 partition with a replica outside the ISR."
     assert said(Overview(taken_at_s=0))[0] == "plain"
 
 
