@@ -105,7 +105,7 @@ def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -
 
 
 class _Slowest(NamedTuple):
-    """Of some time: its slowest append, and the most CPU time that the loop's thread used between two looks."""
+    """The slowest append of some time, and the most CPU time that the loop's thread used between two looks."""
 
     append_s: float = 0.0
     turn_cpu_s: float = 0.0
