@@ -440,7 +440,7 @@ class _Composition:
             self._environment.disk,
             warming=dict if warmer is None else (lambda: warmer.progress),
             warm_in_ms=self._thin.warm_in_ms,
-            out_of_service=self._hosted.out_of_service,
+            out_of_service=lambda: self._hosted.out_of_service() | self._hosted.refusing_produce(),
             tier_errors=dict if tier is None else tier.manager.errors,
             move=self._moves.request,
         )

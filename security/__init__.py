@@ -12,6 +12,8 @@ token_source   gets a client's bearer token.
 tls            makes TLS contexts.
 contexts       follows the files of a TLS context.
 keystores      reads keys and certificates: PEM, PKCS12, JKS.
+secret_files   reads files that hold secrets.
+failures       says in words why a TLS handshake failed.
 
 Other folders import what is exported here and in `core`. What brings sockets, TLS or a parser is imported when it is
 asked for.
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
     from .authorizer import Authorizer, StandardAuthorizer
     from .client import ClientIdentity, open_client
     from .client_file import COMMAND_CONFIG, read_client_file
-    from .keystores import secrets_readable
+    from .failures import tls_failure
     from .librdkafka import librdkafka_properties
     from .listener import ListenerIdentity, open_listener
-    from .tls import tls_failure
+    from .secret_files import secrets_readable
 
 __all__ = [
     "ANONYMOUS",
@@ -69,7 +71,7 @@ if not TYPE_CHECKING:
             "open_client": "client",
             "open_listener": "listener",
             "read_client_file": "client_file",
-            "secrets_readable": "keystores",
-            "tls_failure": "tls",
+            "secrets_readable": "secret_files",
+            "tls_failure": "failures",
         },
     )

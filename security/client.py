@@ -1,4 +1,7 @@
-"""How connections to other nodes are protected, and what this side presents: from a `ClientSettings`."""
+"""How connections to other nodes are protected, and what this side presents: from a `ClientSettings`.
+
+The parsers of certificates, tokens and SCRAM are imported by what uses them: a node in plaintext starts without them.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,9 @@ from .core.jaas import JaasConfig
 from .core.mechanism import SaslClient
 from .core.oauthbearer import OAuthBearerClient
 from .core.plain import PlainClient
-from .core.scram import ScramClient, ScramType
-from .core.settings import PLAINTEXT_CLIENT, ClientSettings, SecurityConfigError
+from .core.scram_credential import ScramType
+from .core.settings import PLAINTEXT_CLIENT, ClientSettings, SecurityConfigError, TlsSettings
 from .principal import SecurityProtocol
-from .tls import client_context
-from .token_source import bearer_token
 
 
 class ClientIdentity:
@@ -23,7 +24,7 @@ class ClientIdentity:
 
     def __init__(self, settings: ClientSettings = PLAINTEXT_CLIENT) -> None:
         self._settings = settings
-        self._context = None if settings.tls is None else ReloadingContext("client", settings.tls, client_context)
+        self._context = None if settings.tls is None else _reloading(settings.tls)
         if settings.protocol.has_sasl:
             check_login(settings)
 
@@ -49,8 +50,16 @@ class ClientIdentity:
         settings = self._settings
         assert settings.jaas is not None, "SASL has a login module"
         if settings.mechanism == oauthbearer.MECHANISM:
+            from .token_source import bearer_token
+
             return OAuthBearerClient(await asyncio.to_thread(bearer_token, settings))
         return _password_client(settings.mechanism or "", settings.jaas)
+
+
+def _reloading(settings: TlsSettings) -> ReloadingContext:
+    from .tls import client_context
+
+    return ReloadingContext("client", settings, client_context)
 
 
 def check_login(settings: ClientSettings) -> None:
@@ -70,6 +79,8 @@ def _password_client(mechanism: str, jaas: JaasConfig) -> SaslClient:
         return PlainClient(user, password)
     type_ = ScramType.of(mechanism)
     assert type_ is not None, mechanism
+    from .core.scram import ScramClient
+
     return ScramClient(type_, user, password)
 
 

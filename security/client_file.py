@@ -12,7 +12,7 @@ import javaproperties
 
 from .client import ClientIdentity, open_client
 from .core.settings import SecurityConfigError, client_settings
-from .keystores import read_secret_file
+from .secret_files import read_secret_file
 
 COMMAND_CONFIG = "--command-config"
 

@@ -11,25 +11,19 @@ A store that cannot be used is a `SecurityConfigError` that names the key, the f
 
 from __future__ import annotations
 
-import logging
-import os
 import ssl
-import stat
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from ..extras import needing
-from .core.settings import SecurityConfigError, StoreSettings, is_secret
+from .core.settings import SecurityConfigError, StoreSettings
+from .secret_files import read_file, read_secret_file
 
 JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _BEGIN_CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,40 +64,6 @@ def load_authorities(store: StoreSettings) -> str:
     if _BEGIN_CERTIFICATE not in found:
         raise _wrong(store, "expected at least one certificate of an authority")
     return found
-
-
-def read_file(location: str, key: str) -> bytes:
-    """Return a file's bytes. SecurityConfigError names the key."""
-    try:
-        return Path(location).read_bytes()
-    except OSError as error:
-        raise SecurityConfigError(f"{key}={location}: cannot be read: {error.strerror}") from None
-
-
-def read_secret_file(location: str, key: str) -> bytes:
-    """Return the bytes of a file that holds a secret; warn if other users of the machine can read it."""
-    data = read_file(location, key)
-    warning = readable_by_all(Path(location))
-    if warning is not None:
-        log.warning("%s", warning)
-    return data
-
-
-def readable_by_all(path: Path) -> str | None:
-    """Return a warning if every user of the machine can read a file with secrets."""
-    try:
-        mode = stat.S_IMODE(os.stat(path).st_mode)
-    except OSError:
-        return None
-    if not mode & stat.S_IROTH:
-        return None
-    return f"{path} holds secrets and every user can read it (mode {mode:04o}): expected 0600; chmod 600 it"
-
-
-def secrets_readable(path: Path, properties: Iterable[str]) -> list[str]:
-    """Return a warning if a node's file has keys that are secrets, and every user can read it."""
-    warning = readable_by_all(path) if any(map(is_secret, properties)) else None
-    return [] if warning is None else [warning]
 
 
 def _pkcs12_keys(store: StoreSettings, data: bytes) -> KeyMaterial:

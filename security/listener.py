@@ -1,4 +1,7 @@
-"""What a listener needs to protect and identify its connections: its TLS context and its SASL mechanisms."""
+"""What a listener needs to protect and identify its connections: its TLS context and its SASL mechanisms.
+
+The parsers of certificates, tokens and SCRAM are imported by what uses them: a node in plaintext starts without them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import logging
 import secrets
 import ssl
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from .contexts import ReloadingContext
 from .core import oauthbearer, plain
@@ -16,11 +20,12 @@ from .core.node import openness
 from .core.oauthbearer import OAuthBearerServer
 from .core.plain import PlainServer
 from .core.principal_mapping import principal_name
-from .core.scram import ScramServer, ScramType
-from .core.settings import ListenerSettings, MechanismSettings
+from .core.scram_credential import ScramType
+from .core.settings import ListenerSettings, MechanismSettings, TlsSettings
 from .principal import ANONYMOUS, USER, KafkaPrincipal, SecurityProtocol
-from .tls import name_of, server_context
-from .tokens import TokenValidator
+
+if TYPE_CHECKING:
+    from .tokens import TokenValidator
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +38,7 @@ class ListenerIdentity:
         self.settings = settings
         self._credentials = credentials
         name = f"listener {settings.name}"
-        self._context = None if settings.tls is None else ReloadingContext(name, settings.tls, server_context)
+        self._context = None if settings.tls is None else _reloading(name, settings.tls)
         self._validators = {
             mechanism.name: validator
             for mechanism in settings.mechanisms.values()
@@ -58,6 +63,8 @@ class ListenerIdentity:
         """Return the principal of a client certificate (DER), ANONYMOUS without one; None if no rule matches it."""
         if certificate is None:
             return ANONYMOUS
+        from .tls import name_of
+
         name = principal_name(name_of(certificate), self.settings.rules)
         return None if name is None else KafkaPrincipal(USER, name)
 
@@ -69,6 +76,8 @@ class ListenerIdentity:
             return OAuthBearerServer(self._validators[mechanism].validate)
         type_ = ScramType.of(mechanism)
         assert type_ is not None, mechanism
+        from .core.scram import ScramServer
+
         credentials = self._credentials()
         return ScramServer(
             type_,
@@ -78,9 +87,17 @@ class ListenerIdentity:
         )
 
 
+def _reloading(name: str, settings: TlsSettings) -> ReloadingContext:
+    from .tls import server_context
+
+    return ReloadingContext(name, settings, server_context)
+
+
 def _validator(mechanism: MechanismSettings) -> TokenValidator | None:
     if mechanism.tokens is None:
         return None
+    from .tokens import TokenValidator
+
     validator = TokenValidator(mechanism.tokens)
     validator.load()
     return validator

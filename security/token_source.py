@@ -10,7 +10,7 @@ from base64 import b64encode
 from typing import Final
 
 from .core.settings import ClientSettings, SecurityConfigError
-from .keystores import read_secret_file
+from .secret_files import read_secret_file
 
 TIMEOUT_S: Final = 10.0
 RESPONSE_BYTES_MAX: Final = 256 * 1024

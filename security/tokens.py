@@ -25,7 +25,7 @@ import jwt
 
 from .core.oauthbearer import InvalidToken, ValidToken
 from .core.settings import SecurityConfigError, TokenSettings
-from .keystores import read_file
+from .secret_files import read_file
 from .token_source import fetch
 
 JWKS_KEY: Final = "sasl.oauthbearer.jwks.endpoint.url"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import re
@@ -10,11 +11,20 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import pytest
 import yaml
 from dockerfile_parse import DockerfileParser
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from tierfetch.broker.config import load_broker_config
 from tierfetch.quorum import load_controller_config
@@ -69,6 +79,94 @@ def test_panels_do_not_overlap() -> None:
 def compose() -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     return loaded
+
+
+Duration = Annotated[str, StringConstraints(pattern=r"^\d+(us|ms|s|m|h)$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+Mount = Annotated[str, StringConstraints(pattern=r"^(\.[\w./-]*|[a-z0-9][\w.-]*):/[\w./-]+(:ro)?$")]
+Port = Annotated[str, StringConstraints(pattern=r"^(\d+\.){3}\d+:\d+:\d+$")]
+
+
+class Strict(BaseModel):
+    """A part of a compose file: the keys of the Compose Specification that ours uses, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Build(Strict):
+    context: str
+    dockerfile: str
+
+
+class HealthCheck(Strict):
+    test: list[str] = Field(min_length=2)
+    interval: Duration
+    start_period: Duration
+
+    @field_validator("test")
+    @classmethod
+    def _begins_with_its_kind(cls, test: list[str]) -> list[str]:
+        if test[0] not in ("CMD", "CMD-SHELL") or (test[0] == "CMD-SHELL" and len(test) != 2):
+            raise ValueError("a list begins with CMD, or is CMD-SHELL and one string")
+        return test
+
+
+class Service(Strict):
+    image: str
+    build: Build | None = None
+    restart: Literal["no", "always", "on-failure", "unless-stopped"] = "no"
+    stop_grace_period: Duration = "10s"
+    healthcheck: HealthCheck | None = None
+    entrypoint: list[str] = []
+    command: list[str] = []
+    environment: dict[str, str] = {}  # YAML's true and 1 are none: each is quoted
+    depends_on: list[Name] = []
+    volumes: list[Mount] = []
+    ports: list[Port] = []
+
+
+class Compose(BaseModel):
+    """Keys that begin with x- are ours; all others are the specification's."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    name: Name
+    services: dict[Name, Service]
+    volumes: dict[Name, None]
+
+    @model_validator(mode="after")
+    def _has_no_other_key(self) -> Self:
+        others = [key for key in self.model_extra or {} if not key.startswith("x-")]
+        if others:
+            raise ValueError(f"unknown: {others}")
+        return self
+
+
+def test_the_compose_file_has_the_form_of_the_specification() -> None:
+    Compose.model_validate(compose())
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("volume",), {}),
+        (("services", "broker-1", "port"), []),
+        (("services", "broker-1", "ports"), [9092]),
+        (("services", "broker-1", "stop_grace_period"), 60),
+        (("services", "broker-1", "volumes"), ["tier"]),
+        (("services", "broker-1", "healthcheck", "test"), ["python"]),
+        (("services", "grafana", "environment", "GF_AUTH_ANONYMOUS_ENABLED"), True),
+        (("services", "Broker"), {"image": "tierfetch"}),
+    ],
+)
+def test_what_the_specification_refuses_is_found(path: tuple[str, ...], value: object) -> None:
+    document: dict[str, Any] = copy.deepcopy(compose())  # its services share parts
+    part = document
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    with pytest.raises(ValidationError):
+        Compose.model_validate(document)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

@@ -47,8 +47,8 @@ class LogDirHandler:
     its distance to the end of the current one.
 
     `warming` returns what is being filled from the tier now, `warm_in_ms` the thin replicas with the longest time until
-    each is warm, `out_of_service` the replicas whose log does not let them serve, and `tier_errors` why work in the
-    tier failed last.
+    each is warm, `out_of_service` the replicas whose log or whose full disk does not let them serve, and `tier_errors`
+    why work in the tier failed last.
     `move` begins to move a replica to the log directory of a path, and raises KafkaError.
     """
 

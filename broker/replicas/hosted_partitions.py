@@ -70,6 +70,14 @@ class HostedPartitions:
         failed = {name for name, partition in self._partitions.items() if partition.log.state.failure is not None}
         return failed | self.failures.keys()
 
+    def refusing_produce(self) -> set[TopicPartition]:
+        """Return the partitions that are led here, and whose log directory is too full for clients' records."""
+        return {
+            name
+            for name, partition in self._partitions.items()
+            if partition.leadership is not None and not partition.log.state.keeper.accepts_clients
+        }
+
     def add(self, name: TopicPartition, partition: Partition) -> None:
         self._found.clear()
         self._partitions[name] = partition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
 FLUSH_S: Final = 0.2
+MESSAGE_TIMED_OUT: Final = -192
+"""librdkafka's code of a record that no leader took within `message.timeout.ms`, whatever the leader's error was."""
+HINTS: Final[Mapping[int, str]] = {
+    MESSAGE_TIMED_OUT: "; tierfetch topics describe and tierfetch brokers list show what is wrong: no leader, too small"
+    " an ISR, a full disk",
+}
 QUEUE_MAX: Final = 10_000
 """Records on their way: a slow cluster slows the reading of the input down."""
 
@@ -79,7 +85,7 @@ def produce(
       tierfetch produce orders events.txt -K : --compression zstd
 
     With --json, each acknowledged record is one line of JSON with its partition and offset. Exit code 1 if a record was
-    not acknowledged: the first error is shown, with the number of records.
+    not acknowledged: reading ends then, and the first error is shown, with the number of records.
     """
     if key is not None and key_delimiter is not None:
         raise click.UsageError("--key and --key-delimiter exclude each other")
@@ -126,7 +132,7 @@ class _Report:
     def delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed += 1
-            self.first_error = self.first_error or error.str()
+            self.first_error = self.first_error or error.str() + HINTS.get(error.code(), "")
             return
         self.acknowledged += 1
         record = record_of(message)
@@ -149,6 +155,8 @@ def _send(producer: Producer, lines: Iterable[bytes], common: _Common, report: _
     delimiter = None if common.delimiter is None else common.delimiter.encode()
     placed: dict[str, Any] = {} if common.partition is None else {"partition": common.partition}
     for line in lines:
+        if report.failed:  # what comes next would wait as long, and fail as well
+            break
         key, value = split_line(line.removesuffix(b"\n"), delimiter)
         producer.produce(
             common.topic,

@@ -8,7 +8,8 @@ acl                decides what ACLs allow.
 acls               holds the ACLs of the metadata image.
 authorization      reads the keys of the authorizer.
 plain              is SASL PLAIN.
-scram              is SASL SCRAM, and its credentials.
+scram              is SASL SCRAM.
+scram_credential   is what a server knows of a SCRAM user.
 credentials        holds the SCRAM credentials of the metadata image.
 oauthbearer        is SASL OAUTHBEARER without the check of the token.
 principal_mapping  maps a certificate's name to a principal.
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
         is_loopback,
     )
     from .plain import PLAIN
-    from .scram import (
+    from .scram import make_credential
+    from .scram_credential import (
         SCRAM_ITERATIONS_MAX,
         SCRAM_ITERATIONS_MIN,
         SCRAM_SALT_BYTES,
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
         ScramCredential,
         ScramType,
         credential_of_salted_password,
-        make_credential,
     )
     from .settings import (
         ListenerSettings,
@@ -116,20 +117,20 @@ if not TYPE_CHECKING:
             "Rejected": "mechanism",
             "ResourcePattern": "acl",
             "ResourceType": "acl",
-            "SCRAM_ITERATIONS_MAX": "scram",
-            "SCRAM_ITERATIONS_MIN": "scram",
-            "SCRAM_SALT_BYTES": "scram",
-            "SCRAM_SALT_BYTES_MIN": "scram",
+            "SCRAM_ITERATIONS_MAX": "scram_credential",
+            "SCRAM_ITERATIONS_MIN": "scram_credential",
+            "SCRAM_SALT_BYTES": "scram_credential",
+            "SCRAM_SALT_BYTES_MIN": "scram_credential",
             "SaslClientError": "mechanism",
             "SaslServer": "mechanism",
-            "ScramCredential": "scram",
+            "ScramCredential": "scram_credential",
             "ScramCredentials": "credentials",
-            "ScramType": "scram",
+            "ScramType": "scram_credential",
             "SecurityConfigError": "settings",
             "authorizer_settings": "authorization",
             "broker_security": "node",
             "controller_security": "node",
-            "credential_of_salted_password": "scram",
+            "credential_of_salted_password": "scram_credential",
             "inter_broker_listener": "node",
             "is_dynamic_key": "settings",
             "is_loopback": "node",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from .scram import SCRAM_ITERATIONS_MIN, ScramCredential, ScramType, fake_credential
+from .scram_credential import SCRAM_ITERATIONS_MIN, ScramCredential, ScramType, fake_credential
 
 
 class ScramCredentials:

@@ -20,12 +20,12 @@ from typing import Final, TypeVar
 
 from ...errors import OperatorError
 from ..principal import SecurityProtocol
-from . import oauthbearer, plain, scram
+from . import oauthbearer, plain, scram_credential
 from .authorization import AUTHORIZER_KEYS
 from .jaas import JaasConfig, parse_jaas
 from .principal_mapping import DEFAULT_RULES, MappingRule, parse_rules
 
-SUPPORTED_MECHANISMS: Final = (plain.PLAIN, *scram.MECHANISMS, oauthbearer.MECHANISM)
+SUPPORTED_MECHANISMS: Final = (plain.PLAIN, *scram_credential.MECHANISMS, oauthbearer.MECHANISM)
 STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 SECRET_KEYS: Final = frozenset(

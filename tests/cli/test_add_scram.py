@@ -8,7 +8,8 @@ import pytest
 
 from tierfetch.cli.add_scram import scram_record
 from tierfetch.controller.records import UserScramCredentialRecord, decode_record
-from tierfetch.security.core.scram import ScramType, make_credential
+from tierfetch.security.core.scram import make_credential
+from tierfetch.security.core.scram_credential import ScramType
 
 SALT = b"0123456789abcdef"
 SALT_TEXT = b64encode(SALT).decode()

@@ -19,7 +19,7 @@ from tierfetch.protocol.messages.security import (
     ScramCredentialUpsertion,
     UserName,
 )
-from tierfetch.security.core.scram import ScramType
+from tierfetch.security.core.scram_credential import ScramType
 
 SALT = b"0123456789abcdef"
 

@@ -29,7 +29,8 @@ from tierfetch.protocol.net.gates import RefusedRequestError, SaslGate
 from tierfetch.security.client import ClientIdentity
 from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.mechanism import SaslServer
-from tierfetch.security.core.scram import SCRAM_SALT_BYTES, ScramType, make_credential
+from tierfetch.security.core.scram import make_credential
+from tierfetch.security.core.scram_credential import SCRAM_SALT_BYTES, ScramType
 from tierfetch.security.core.settings import client_settings, listener_settings
 from tierfetch.security.listener import ListenerIdentity
 from tierfetch.security.principal import SecurityProtocol

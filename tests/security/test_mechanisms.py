@@ -10,14 +10,12 @@ from tierfetch.security.core.credentials import ScramCredentials
 from tierfetch.security.core.mechanism import Accepted, Challenge, Rejected, SaslClient, SaslClientError, SaslServer
 from tierfetch.security.core.oauthbearer import InvalidToken, OAuthBearerClient, OAuthBearerServer, ValidToken
 from tierfetch.security.core.plain import PlainClient, PlainServer
-from tierfetch.security.core.scram import (
-    ScramClient,
+from tierfetch.security.core.scram import ScramClient, ScramServer, make_credential
+from tierfetch.security.core.scram_credential import (
     ScramCredential,
-    ScramServer,
     ScramType,
     credential_of_salted_password,
     fake_credential,
-    make_credential,
 )
 
 USERS = {"alice": "pencil", "böb": "ünïcode"}

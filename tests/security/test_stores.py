@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives import serialization
 from tierfetch import extras
 from tierfetch.cli.local.certificates import Certificate, make_authority, make_certificate
 from tierfetch.security.core.settings import SecurityConfigError, client_settings, listener_settings
-from tierfetch.security.keystores import load_authorities, load_keys, secrets_readable
+from tierfetch.security.keystores import load_authorities, load_keys
 from tierfetch.security.principal import SecurityProtocol
+from tierfetch.security.secret_files import secrets_readable
 from tierfetch.security.tls import client_context, name_of, openssl_name, server_context
 
 AUTHORITY = make_authority()

@@ -204,6 +204,15 @@ def test_a_cluster_is_ready_within_four_tenths_of_a_second() -> None:
     assert min(spent_s) <= 0.4
 
 
+def test_a_node_in_plaintext_imports_no_parser_of_certificates_and_no_client_library() -> None:
+    """Imports are most of a node's start."""
+    unused = {"aiokafka", "boto3", "confluent_kafka", "cryptography", "hypothesis", "jwt", "kafka", "moto", "scramp"}
+    start = "import sys; from tierfetch.testing import InProcessCluster\nwith InProcessCluster():"
+    code = f"{start} print({unused} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "set()"
+
+
 def test_a_run_that_uses_no_cluster_imports_none() -> None:
     loaded = "sorted(name for name in sys.modules if name.startswith(('tierfetch.', 'pydantic', 'kio', 'asyncio')))"
     code = f"import sys, tierfetch.testing.pytest_plugin; print({loaded})"
