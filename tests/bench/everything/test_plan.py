@@ -40,7 +40,7 @@ def test_the_peer_is_left_out_where_there_is_nothing_to_compare_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elapsed_s", "expected"), [(0, 260.0), (1500, 260.0), (1600, 200.0), (1700, 100.0), (1700.5, None), (2000, None)]
+    ("elapsed_s", "expected"), [(0, 420.0), (1300, 420.0), (1500, 300.0), (1700, 100.0), (1700.5, None), (2000, None)]
 )
 def test_nothing_begins_that_would_not_end_in_time(elapsed_s: float, expected: float | None) -> None:
     assert time_limit_s(ENTRY, elapsed_s, 1800) == expected
