@@ -15,8 +15,9 @@
 | uncommitted read     | a value of a transaction without a commit marker was read by a read-committed reader        |
 | truncated start      | the final log begins above 0 although nothing may expire                                    |
 
-A duplicate is excused where no idempotent producer is told from a new one: the log of the leader that took the second
-copy had begun, without the producer, above the first one (`clients.beginnings`), and has had no later batch of it.
+A duplicate is excused where no leader can distinguish an idempotent producer from a new one: the log of the leader that
+took the second copy had begun, without the producer, above the first one (`clients.beginnings`), and has had no later
+batch of it.
 
 Losses that the fault model allows (`allowed_losses`) are computed at the time of the fault
 (`lost_copies`): they cover the records that were lost then, and nothing that was sent afterwards.

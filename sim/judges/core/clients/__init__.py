@@ -1,7 +1,7 @@
 """What clients may count on, judged as they are answered, or at the end.
 
 answers     A request is answered in time, unless a fault has touched one of the two hosts.
-beginnings  Of which past a log knows its producers: the log start that it began with.
+beginnings  The past of which a log knows its producers: the log start that it began with.
 compacted   The replicas of a compacted topic: every key has its last value on each.
 ownership   A partition of a group of KIP-848 has one owner at a time, and one in time.
 """

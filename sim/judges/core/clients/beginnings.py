@@ -1,7 +1,7 @@
-"""Of which past a log knows its producers: the log start that it began with.
+"""The past of which a log knows its producers: from the log start on that it began with.
 
-A replica without a disk, or one whose records have all gone from the leader's log, begins at a log start: it gets no
-batch from below, and no producer of those. As a leader it takes a batch that was in the log long ago once more, as
+A replica without a disk, or one whose records the leader's log no longer has, begins at a log start: it gets no batch
+from below, and no producer of those. As a leader it takes a batch that was in the log long ago once more, as
 Apache Kafka's does. A log begins
 
 * when it is seen empty, at offset 0, in a process that has just begun to host it;
