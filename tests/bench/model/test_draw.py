@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -162,3 +163,11 @@ def test_a_process_that_dies_is_predicted_for_the_labs_session(system: System, s
     assert host.start_to_isr_s >= SESSION_S
     assert host.low_s >= host.start_to_isr_s - HEARTBEAT_S - 0.5
     assert found.low_s <= found.start_to_isr_s <= found.high_s
+
+
+def test_a_kind_is_read_back_from_a_sessions_file_and_an_older_one_has_replacements_alone() -> None:
+    (scenario,) = [each for each in drawn(20, 1) if each.kind is Kind.PROCESS]
+    document = json.loads(json.dumps(asdict(scenario)))
+    assert Scenario.of(document) == scenario
+    del document["kind"]
+    assert Scenario.of(document).kind is Kind.REPLACEMENT
