@@ -35,16 +35,22 @@ def run(system: System, base: Path, results: Results, size_mb: int, runs: int) -
     del base, size_mb
     if system is not TIERFETCH:
         return
+    for name, (brokers, empty, goal) in cases().items():
+        _measure(results, name, made_up(PARTITIONS, brokers, empty), goal, runs)
+
+
+def cases() -> dict[str, tuple[int, int, Goal]]:
+    """Every case: its brokers, how many of them are empty, and the goal."""
+    found: dict[str, tuple[int, int, Goal]] = {}
     for brokers in BROKERS:
         joining = JOINING[brokers]
-        goals: dict[str, tuple[int, Goal]] = {
-            "replace 1": (1, Goal.replace({0: brokers - 1})),
-            f"remove {joining}": (0, Goal.remove(range(joining))),
-            f"add {joining}": (joining, Goal.add(range(brokers - joining, brokers))),
-            "rebalance": (joining, Goal.rebalance()),
+        found |= {
+            f"{brokers} brokers, replace 1": (brokers, 1, Goal.replace({0: brokers - 1})),
+            f"{brokers} brokers, remove {joining}": (brokers, 0, Goal.remove(range(joining))),
+            f"{brokers} brokers, add {joining}": (brokers, joining, Goal.add(range(brokers - joining, brokers))),
+            f"{brokers} brokers, rebalance": (brokers, joining, Goal.rebalance()),
         }
-        for name, (empty, goal) in goals.items():
-            _measure(results, f"{brokers} brokers, {name}", made_up(PARTITIONS, brokers, empty), goal, runs)
+    return found
 
 
 def _measure(results: Results, case: str, arrays: ClusterArrays, goal: Goal, runs: int) -> None:

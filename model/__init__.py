@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         seconds_of,
     )
     from .engine import simulate
-    from .failures import Death, predict_failover, unavailable_range, unavailable_s
+    from .failures import Death, most_live, predict_failover, unavailable_range, unavailable_s
     from .growth import with_new_brokers
     from .inventory import Inventory, InventoryError
     from .inventory_parts import Broker, LogDir, Partition, Policy, Topic
@@ -126,6 +126,7 @@ __all__ = [
     "history_of",
     "learned",
     "located",
+    "most_live",
     "moves_between",
     "outlook_of",
     "parse_history",
@@ -207,6 +208,7 @@ if not TYPE_CHECKING:
             "sums": "arrays",
             "sweep_cases": "sweep",
             "total_by_broker": "synthetic",
+            "most_live": "failures",
             "unavailable_range": "failures",
             "unavailable_s": "failures",
             "with_new_brokers": "growth",

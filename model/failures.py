@@ -2,8 +2,8 @@
 
 death      what the cluster sees                       another leads after
 ---------  ------------------------------------------  -----------------------------------------------------------
-process    its host refuses connections to it at once  `refusal_s` + `election_s`; Apache Kafka does not look at
-                                                       that, and waits as for a host
+process    its host refuses connections to it at once  `refusal_s` + `election_s`, while more than half of the brokers
+                                                       live; Apache Kafka does not look at that, and waits as for a host
 host       silence: no refusal, no heartbeat           `session_timeout_s` + `election_s`
 """
 
@@ -35,23 +35,32 @@ class Death(StrEnum):
     HOST = "host"
 
 
-def unavailable_s(death: Death, calibration: Calibration) -> float:
+def most_live(dead: int, brokers: int) -> bool:
+    """Whether more than half of the brokers are left: without them no controller takes a refusal for a death
+    (`controller/core/fast_failover.py`). One of two is half.
+    """
+    return 2 * (brokers - dead) > brokers
+
+
+def unavailable_s(death: Death, calibration: Calibration, *, most_live: bool = True) -> float:
     """Return how long partitions of a broker that dies so take nothing, from its death until another replica leads."""
     noticed_s = calibration.session_timeout_s
-    if death is Death.PROCESS and calibration.refusal_s is not None:
+    if death is Death.PROCESS and calibration.refusal_s is not None and most_live:
         noticed_s = min(noticed_s, calibration.refusal_s)
     return noticed_s + calibration.election_s
 
 
-def unavailable_range(death: Death, calibration: Calibration) -> Range:
+def unavailable_range(
+    death: Death, calibration: Calibration, heartbeat_s: float = HEARTBEAT_S, *, most_live: bool = True
+) -> Range:
     """Return that time with its range. A session ends so long after the last heartbeat, which a dead host sent a while
-    before it died; the rest differs from run to run.
+    before it died, at most `heartbeat_s`; the rest differs from run to run.
     """
-    median_s, spread = unavailable_s(death, calibration), calibration.spread
+    median_s, spread = unavailable_s(death, calibration, most_live=most_live), calibration.spread
     is_by_session = median_s >= calibration.session_timeout_s
     own = calibration.election_s if is_by_session else median_s
     part = own / median_s if median_s > 0 else 0.0
-    last_s = HEARTBEAT_S * LIKELY if is_by_session else 0.0
+    last_s = heartbeat_s * LIKELY if is_by_session else 0.0
     effects = [
         Effect("the last heartbeat", max(0.0, 1 - last_s / median_s) if median_s > 0 else 1.0),
         *(
@@ -112,7 +121,7 @@ def predict_failover(
     before_use, after_use = resources_of(arrays, calibration), resources_of(after, calibration)
     none = np.zeros_like(before_use.capacity)
     return FailoverResult(
-        unavailable_s=unavailable_s(death, calibration),
+        unavailable_s=unavailable_s(death, calibration, most_live=most_live(len(set(brokers)), arrays.broker_count)),
         lost_leader=lost,
         is_leaderless=lost & (after.leader == NO_BROKER),
         below_min_isr=(after.in_sync.sum(axis=1) < least) & ~was_below,

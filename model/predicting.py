@@ -17,7 +17,7 @@ import numpy as np
 from ..protocol import OperatorError
 from .arrays import ClusterArrays
 from .calibration import Calibrations
-from .failures import Death, predict_failover, unavailable_range
+from .failures import Death, most_live, predict_failover, unavailable_range
 from .inventory import Inventory
 from .inventory_parts import Policy
 from .moves import replacement_moves
@@ -133,8 +133,9 @@ def predict_death(
         raise OperatorError(f"death {death!r}: expected one of {', '.join(Death)}")
     arrays = ClusterArrays.from_inventory(cluster)
     calibration = (calibrations or Calibrations.default()).of(arrays.policy)
-    found = predict_failover(arrays, _indexes(arrays, brokers), calibration, Death(death))
-    within = unavailable_range(Death(death), calibration)
+    dead = _indexes(arrays, brokers)
+    found = predict_failover(arrays, dead, calibration, Death(death))
+    within = unavailable_range(Death(death), calibration, most_live=most_live(len(set(dead)), arrays.broker_count))
     return FailoverPrediction(
         unavailable_s=found.unavailable_s,
         unavailable_range_s=(within.low, within.high),

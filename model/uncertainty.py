@@ -107,6 +107,7 @@ def outlook_of(arrays: ClusterArrays, found: Prediction, work: Floats, waits_s: 
         base=found.calibration.base,
         scale=found.calibration.scale,
         throttle_bytes_per_s=max(1, int(throttle)) if np.isfinite(throttle) else None,
+        moves=len(work),
         waits_s=waits_s,
     )
 

@@ -20,6 +20,8 @@ from .placement import Candidates, Indexes, Placement, any_slot
 
 STEPS_PER_BROKER: Final = 4
 OVERSHOOT_MAX: Final = 1.5
+FEW_MAX: Final = 12
+"""The number of cheap replicas that are taken in place of a dear one that would be enough by itself."""
 PARTNERS_TRIED_MAX: Final = 16
 
 
@@ -91,9 +93,10 @@ def _pick(placement: Placement, partitions: Indexes, slots: Indexes, least: floa
         order = order[(weight[order] <= most) & (weight[order] >= least / count)]  # lighter ones use up the number
         if not len(order):
             break
+        below = int(np.searchsorted(np.cumsum(weight[order]), min(least, most)))
         taken = _last_one(order, weight, cost, least)
-        if not len(taken):
-            below = int(np.searchsorted(np.cumsum(weight[order]), min(least, most)))
+        is_dear = below < len(order) and cost[order[: below + 1]].sum() < cost[taken].sum()
+        if not len(taken) or (is_dear and 0 < below < min(count, FEW_MAX)):
             taken = order[: min(count, max(1, below))]
         picked.append(taken)
         size = float(weight[taken].sum())

@@ -152,17 +152,17 @@ def expected_end(
 
 
 def unforeseen(journal: Journal, state: ClusterState) -> list[str]:
-    """Return what an outlook does not know of: brokers of the plan that have died since it began, another throttle. A
-    plan that empties a dead broker is carried out as predicted.
+    """Return what an outlook does not know of: brokers of the plan that have died since it began, other moves than it
+    is for (the cluster was not as the inventory says), another throttle. A plan that empties a dead broker is carried
+    out as predicted.
     """
     outlook = journal.header.outlook
-    brokers = {
-        broker
-        for entry in journal.header.entries
-        if entry.key not in journal.skipped
-        for broker in (*entry.before, *entry.target)
-    }
+    entries = [entry for entry in journal.header.entries if entry.key not in journal.skipped]
+    brokers = {broker for entry in entries for broker in (*entry.before, *entry.target)}
     found = [f"broker {broker} is not alive" for broker in sorted(brokers - state.live - set(journal.header.dead))]
+    if outlook is not None:
+        said = outlook.of_other_moves(sum(len(set(entry.target).difference(entry.before)) for entry in entries))
+        found += [said] if said else []
     if outlook is not None and outlook.throttle_bytes_per_s != journal.throttle_bytes_per_s:
         rates = [
             "no throttle" if rate is None else f"a throttle of {byte_text.rate(rate)}"

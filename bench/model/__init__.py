@@ -5,6 +5,7 @@ draw         draws test scenarios from a seed.
 session      runs all scenarios in turn.
 lab          starts a cluster of two brokers for each system, with a tier that can be slow.
 replacement  loads a cluster, kills, wipes and replaces a broker, and times it from outside.
+failing      kills or freezes the leader, and times how long it takes until another broker leads.
 timing       holds the durations of one run.
 forecast     predicts the same run from an inventory of the live cluster.
 fit          fits the model's constants to the calibration scenarios.

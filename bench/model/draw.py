@@ -2,6 +2,7 @@
 
     what              drawn
     ----------------  ----------------------------------------------------------------------------------------
+    kind              two of six a failover: by process, or by host; else a replacement
     partitions        1 to 60, of ratios: as many draws between 1 and 8 as between 8 and 60
     total_mb          20 to 400, of ratios
     segment_mb        1 to 8
@@ -16,20 +17,26 @@ What is left out is what cannot be run five times alike, not what is predicted b
 followers copy what is local: either it grows with each run, or retention sends a follower back to its start
 (docs/model-proof.md). A throttle below what producers write never ends.
 
+A failover is of a topic that is not tiered, at most `FAILOVER_MB` large: nothing is copied, and what a broker has is
+there again once it is back.
+
 The same seed always draws the same scenarios, and the first ones of a longer series are those of a shorter one.
 """
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Final
 
 from tierfetch.model import Policy
 
-from .scenario import COPY, FROM_TIER, Policies, Scenario
+from .scenario import COPY, FROM_TIER, Kind, Policies, Scenario
 
 PARTITIONS: Final = (1, 60)
 TOTAL_MB: Final = (20, 400)
+FAILOVER_MB: Final = 60
+KINDS: Final = (*[Kind.REPLACEMENT] * 4, Kind.PROCESS, Kind.HOST)
 SEGMENT_MB: Final = (1, 2, 4, 8)
 LOCAL_SHARE: Final = (0.1, 0.9)
 PRODUCE_MB_S: Final = (1.0, 12.0)
@@ -47,7 +54,26 @@ TIERED_PAIRS: Final = (
 
 def drawn(seed: int, count: int) -> list[Scenario]:
     """Return the first `count` scenarios of this seed."""
-    return [_scenario(random.Random(f"{seed}/{number}"), number) for number in range(count)]
+    return [
+        _of_kind(random.Random(f"{seed}/{number}/kind"), _scenario(random.Random(f"{seed}/{number}"), number))
+        for number in range(count)
+    ]
+
+
+def _of_kind(source: random.Random, scenario: Scenario) -> Scenario:
+    kind = source.choice(KINDS)
+    if kind is Kind.REPLACEMENT:
+        return scenario
+    return replace(
+        scenario,
+        kind=kind,
+        total_mb=min(scenario.total_mb, max(FAILOVER_MB, scenario.partitions * BYTES_PER_PARTITION_MIN)),
+        local_share=None,
+        policies=COPY,
+        throttle_mb_s=None,
+        latency_ms=0,
+        is_tiered=False,
+    )
 
 
 def _scenario(source: random.Random, number: int) -> Scenario:

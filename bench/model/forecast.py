@@ -19,12 +19,15 @@ from tierfetch.model import (
     Inventory,
     MachineRates,
     Obstacle,
+    System,
+    most_live,
     predict,
     replacement_moves,
     seconds_of,
+    unavailable_range,
 )
 
-from .lab import FOLLOWER, Lab
+from .lab import FOLLOWER, HEARTBEAT_S, LEADER, SESSION_S, Lab
 from .scenario import Scenario
 
 WINDOW_S: Final = 3.0
@@ -95,4 +98,16 @@ def forecast(inventory: Inventory, topic: str, calibrations: Calibrations) -> Fo
         high_s=within.high,
         widest=within.widest,
         seconds={cause.text: seconds for cause, seconds in last.longest_first()},
+    )
+
+
+def failover_forecast(scenario: Scenario, system: System, calibrations: Calibrations) -> Forecast:
+    """Predict how long the topic's partitions lack a leader when broker 2 dies, in the lab's session."""
+    death = scenario.kind.death
+    assert death is not None, scenario.name
+    usual = calibrations.of(scenario.policy(system))
+    calibration = usual.model_copy(update={"session_timeout_s": SESSION_S})
+    within = unavailable_range(death, calibration, HEARTBEAT_S, most_live=most_live(1, len((LEADER, FOLLOWER))))
+    return Forecast(
+        start_to_isr_s=within.median, copied_bytes=0.0, low_s=within.low, high_s=within.high, widest=within.widest
     )

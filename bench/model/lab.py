@@ -23,6 +23,7 @@ from tierfetch.protocol.messages.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from tierfetch.protocol.net import Address
 from tierfetch.protocol.wire import ResourceType
 
 from ..lab.jars import kafka_jars
@@ -37,10 +38,14 @@ JAVA_PLUGIN: Final = "SlowTieredStorage"
 INTERNAL_TOPIC: Final = "__remote_log_metadata"
 START_TIMEOUT_S: Final = 60.0
 LATENCY_FILE: Final = "latency-ms"
-CONTROLLER_CONFIGS: Final = {"broker.session.timeout.ms": "2500"}
-"""The shorter session saves time: what passes before a dead broker is fenced is no part of a figure."""
+SESSION_S: Final = 2.5
+HEARTBEAT_S: Final = 0.5
+CONTROLLER_CONFIGS: Final = {"broker.session.timeout.ms": str(int(SESSION_S * 1000))}
+"""The shorter session saves time: what passes before a dead broker is fenced is no part of a replacement's figure, and
+a failover's is predicted for it.
+"""
 CONFIGS: Final = {
-    "broker.heartbeat.interval.ms": "500",
+    "broker.heartbeat.interval.ms": str(int(HEARTBEAT_S * 1000)),
     "log.retention.check.interval.ms": "1000",
     "log.segment.delete.delay.ms": "1000",
 }
@@ -58,7 +63,11 @@ class Lab:
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.cluster.port(LEADER)}"
+        return str(self.address)
+
+    @property
+    def address(self) -> Address:
+        return Address("127.0.0.1", self.cluster.port(LEADER))
 
     def set_tier_latency(self, latency_ms: int) -> None:
         _write_latency(self.base / "tier", latency_ms)

@@ -22,7 +22,7 @@ from tierfetch.protocol import RetriableError
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
 from .lab import FOLLOWER, LEADER, Lab, wait_complete
-from .scenario import BOUNDED_LOCAL_BYTES, Scenario
+from .scenario import BOUNDED_LOCAL_BYTES, Kind, Scenario
 from .timing import Timing
 
 LOOK_S: Final = 0.02
@@ -74,7 +74,8 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
     lab.set_tier_latency(0)
     lab.set_configs({})
     wait_complete(lab.cluster)
-    create_topic(lab.cluster, [[LEADER, FOLLOWER]] * scenario.partitions, topic_configs(scenario), topic)
+    order = [LEADER, FOLLOWER] if scenario.kind is Kind.REPLACEMENT else [FOLLOWER, LEADER]
+    create_topic(lab.cluster, [order] * scenario.partitions, topic_configs(scenario), topic)
     try:
         produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)
         if scenario.is_tiered:

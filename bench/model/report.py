@@ -51,7 +51,7 @@ def print_tables(record: Record, console: Console, runs_min: int) -> None:
         found = judgements(record, system, runs_min)
         if not any(entry.system == system for entry in record.tests):
             continue
-        table = Table(*COLUMNS, title=f"{NAMES[system]}: process start until every partition is back in the ISR")
+        table = Table(*COLUMNS, title=f"{NAMES[system]}: {_MEASURED}")
         for entry, each in found:
             table.add_row(*_cells(entry, each), style=_STYLES.get(each.verdict))
         console.print(table)
@@ -131,6 +131,7 @@ def _sure(sure: Sureness | None) -> str:
     )
 
 
+_MEASURED: Final = "process start until every partition is back in the ISR; of a failover, death until another leads"
 _AIM_TEXTS: Final = {
     Aim.HOLDS: "holds",
     Aim.DOES_NOT_HOLD: "does not hold",
@@ -222,6 +223,8 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
 * spread: slowest less quickest run, in parts of the median; above {SPREAD_MAX:.0%} a scenario is *not measurable*,
   which counts against the model: an unlimited error in the median
 * copied: bytes of the topic on the new disk when it has joined, predicted / median measured
+* failover (of drawn scenarios): from the death of the broker that leads everywhere until the other one does; the
+  session is 2.5 s here
 * 80 %: the interval of the prediction; four of five runs should be in it
 * verdict: good up to {GOOD:.0%} either way, fair up to {FAIR:.0%}, else wrong"""
 

@@ -1,7 +1,7 @@
 """What is run. Calibration scenarios give the model its constants; test scenarios judge it. None is in both.
 
 Each is the replacement of broker 2 of two: all partitions have their leader on broker 1, broker 2 is killed, wiped and
-started. What differs:
+started; or, of another kind, a failover: broker 2 leads all of them, and dies. What differs:
 
     total_mb        data of the topic, in millions of bytes
     partitions
@@ -11,18 +11,32 @@ started. What differs:
     throttle_mb_s   of the follower, in millions of bytes for each second; None: none
     latency_ms      of every request to the tier, on top of the directory's own
     is_tiered       whether the topic has a tier at all
+    kind            replacement, or failover after the death of a process or of a host
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from tierfetch.model import Policy, System
+from tierfetch.model import Death, Policy, System
 
 BOUNDED_LOCAL_BYTES: Final = 4_000_000
 """The local bytes of each partition if the policy is bounded-local."""
+
+
+class Kind(StrEnum):
+    """What happens to broker 2."""
+
+    REPLACEMENT = "replacement"
+    PROCESS = "failover by process"
+    HOST = "failover by host"
+
+    @property
+    def death(self) -> Death | None:
+        return {Kind.PROCESS: Death.PROCESS, Kind.HOST: Death.HOST}.get(self)
 
 
 class Policies(NamedTuple):
@@ -50,6 +64,7 @@ class Scenario:
     latency_ms: int = 0
     segment_mb: int = 2
     is_tiered: bool = True
+    kind: Kind = Kind.REPLACEMENT
 
     def policy(self, system: System) -> Policy:
         return self.policies.ours if system == "tierfetch" else self.policies.kafka
@@ -57,7 +72,9 @@ class Scenario:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Scenario:
         """Build a scenario from its plain values."""
-        return cls(**{**document, "policies": Policies(*(Policy(each) for each in document["policies"]))})
+        policies = Policies(*(Policy(each) for each in document["policies"]))
+        kind = Kind(document.get("kind", Kind.REPLACEMENT))
+        return cls(**{**document, "policies": policies, "kind": kind})
 
     @property
     def grows(self) -> bool:
@@ -65,14 +82,15 @@ class Scenario:
 
         (Retention that holds the size would delete what a follower is about to fetch, and send it back to the start.)
         """
-        return self.produce_mb_s > 0 and not self.is_tiered
+        return self.kind is Kind.REPLACEMENT and self.produce_mb_s > 0 and not self.is_tiered
 
     @property
     def text(self) -> str:
         """The name; of a drawn one all that was drawn."""
         if not self.name.startswith("drawn "):
             return self.name
-        parts = [f"{self.total_mb} MB in {self.partitions} of {self.segment_mb} MB segments"]
+        parts = [] if self.kind is Kind.REPLACEMENT else [self.kind.value]
+        parts += [f"{self.total_mb} MB in {self.partitions} of {self.segment_mb} MB segments"]
         if self.is_tiered:
             parts.append("tiered" if self.local_share is None else f"tiered, {self.local_share:.0%} local")
         parts += [f"{self.produce_mb_s:g} MB/s produced"] if self.produce_mb_s else []

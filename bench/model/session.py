@@ -20,14 +20,16 @@ from rich.console import Console
 
 from tierfetch.model import Calibrations, MachineRates, System
 
+from .failing import fail_over
 from .fit import fitted, seen
-from .forecast import captured, forecast
+from .forecast import captured, failover_forecast, forecast
 from .judge import judged
 from .lab import Lab, running
 from .record import Entry, Record
 from .replacement import NeverJoinedError, load, prepared, replace
-from .scenario import CALIBRATION, Scenario
+from .scenario import CALIBRATION, Kind, Scenario
 from .spread import Series, spread_of
+from .timing import Timing
 
 FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, click.ClickException)
 
@@ -130,19 +132,27 @@ class Session:
 
     def _predict(self, lab: Lab, entry: Entry, topic: str) -> None:
         calibrations = self.record.calibrations or Calibrations.default()
+        if entry.scenario.kind is not Kind.REPLACEMENT:
+            self.record.predict(entry, failover_forecast(entry.scenario, self.system, calibrations))
+            return
         inventory = captured(lab, entry.scenario, self.machine)
         self.record.predict(entry, forecast(inventory, topic, calibrations))
 
     def _warm_up(self, lab: Lab, entry: Entry, topic: str) -> None:
         """Once, which is kept apart: a leader's JVM is slow until it has done the same before."""
         with suppress(NeverJoinedError):
-            entry.first_s = replace(lab, entry.scenario, topic).start_to_isr_s
+            entry.first_s = self._run_once(lab, entry, topic).start_to_isr_s
 
     def _measure(self, lab: Lab, entry: Entry, topic: str, *, looks_at_disk: bool) -> None:
         try:
-            self.record.measure(entry, replace(lab, entry.scenario, topic, looks_at_disk=looks_at_disk))
+            self.record.measure(entry, self._run_once(lab, entry, topic, looks_at_disk=looks_at_disk))
         except NeverJoinedError:
             self.record.measure(entry, None)
+
+    def _run_once(self, lab: Lab, entry: Entry, topic: str, *, looks_at_disk: bool = False) -> Timing:
+        if entry.scenario.kind is not Kind.REPLACEMENT:
+            return fail_over(lab, entry.scenario, topic)
+        return replace(lab, entry.scenario, topic, looks_at_disk=looks_at_disk)
 
     def _tell(self, entry: Entry, took_s: float) -> None:
         seconds = " ".join(f"{each:.2f}" for each in entry.seconds)

@@ -3,6 +3,7 @@
 | figure | from | to |
 |---|---|---|
 | start to ISR | just before the process is started | first look that finds it in the ISR of every partition |
+| the same, of a failover | the death of broker 2 | first look that finds broker 1 leading every partition |
 | first data | the same | first look at a directory of the topic on its disk |
 | all data | the same | last growth of its logs that a look found; in calibration only |
 | fenced | kill -9 | first look that finds it in no ISR |

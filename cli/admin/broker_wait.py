@@ -228,6 +228,8 @@ class WaitingBar(StatusBar):
             return ""
         if self._outlook is None:
             return ""
+        if progress.is_alive and progress.replicas and (said := self._outlook.of_other_moves(progress.replicas)):
+            self.events[said] = None
         return f"; {end_text(self._outlook.corrected(Sight(so_far_s, share), tuple(self.events)), so_far_s)}"
 
     def _line_of(self, progress: BrokerProgress, end: str) -> str:

@@ -15,6 +15,7 @@ from ...model import (
     ClusterArrays,
     Death,
     Policy,
+    most_live,
     predict_failover,
     unavailable_range,
     unavailable_s,
@@ -74,7 +75,8 @@ def show_failover(inputs: Inputs, brokers: tuple[int, ...], death: str, *, is_ka
 def _document(inputs: Inputs, dead: list[int], calibration: Calibration, death: Death) -> FailoverDocument:
     arrays = inputs.arrays
     result = predict_failover(arrays, dead, calibration, death)
-    within = unavailable_range(death, calibration)
+    lives = most_live(len(set(dead)), arrays.broker_count)
+    within = unavailable_range(death, calibration, most_live=lives)
     names = " and ".join(str(arrays.broker_ids[each]) for each in dead)
     order = np.argsort(-result.nic_share_after, kind="stable").tolist()
     return FailoverDocument(
@@ -86,7 +88,7 @@ def _document(inputs: Inputs, dead: list[int], calibration: Calibration, death: 
         unavailable_s=result.unavailable_s,
         unavailable_range=interval(within, result.unavailable_s),
         widest=within.widest,
-        unavailable_s_by_death={each: unavailable_s(each, calibration) for each in Death},
+        unavailable_s_by_death={each: unavailable_s(each, calibration, most_live=lives) for each in Death},
         lost_leader=int(result.lost_leader.sum()),
         under_replicated=int(result.under_replicated.sum()),
         leaderless=int(result.is_leaderless.sum()),

@@ -38,6 +38,7 @@ class KeptEffect(_Kept):
 class Outlook(_Kept):
     """`machine_s` are the seconds that machines decide, which a calibration has measured: that with the digest `base`,
     or one that was learned from it, of which machines take `scale` times as long. `high_s` None: it may never end.
+    `moves` is the number of replicas that it is for; None where that is not known (an older file).
     """
 
     system: Literal["tierfetch", "kafka"]
@@ -48,6 +49,7 @@ class Outlook(_Kept):
     base: str = ""
     scale: Scale = 1.0
     throttle_bytes_per_s: int | None = None
+    moves: Annotated[int, Field(ge=0)] | None = None
     effects: tuple[KeptEffect, ...] = ()
     course: Annotated[
         tuple[tuple[Seconds, Annotated[float, Field(ge=0, le=1)]], ...], Field(max_length=COURSE_MAX)
@@ -64,6 +66,7 @@ class Outlook(_Kept):
         base: str = "",
         scale: float = 1.0,
         throttle_bytes_per_s: int | None = None,
+        moves: int | None = None,
         waits_s: float = 0.0,
     ) -> Self:
         """Return what is kept of a prediction with an end; `waits_s` pass before its moves begin."""
@@ -76,6 +79,7 @@ class Outlook(_Kept):
             base=base,
             scale=scale,
             throttle_bytes_per_s=throttle_bytes_per_s,
+            moves=moves,
             effects=tuple(
                 KeptEffect(
                     name=each.name, shorter=each.shorter, longer=None if each.longer == float("inf") else each.longer
@@ -93,9 +97,19 @@ class Outlook(_Kept):
         )
         return Range(self.low_s, self.median_s, float("inf") if self.high_s is None else self.high_s, effects)
 
+    def of_other_moves(self, moves: int) -> str:
+        """Why it does not hold for so many replicas; "" if it is for them."""
+        if self.moves is None or self.moves == moves:
+            return ""
+        return f"it was predicted for {counted(self.moves)}, and there {'is' if moves == 1 else 'are'} {moves:,}"
+
     def corrected(self, now: Sight, events: Sequence[str] = ()) -> Correction:
         """Return the end as it is expected now."""
         return corrected(self.range, [Sight(*each) for each in self.course], now, events)
+
+
+def counted(replicas: int) -> str:
+    return "1 replica" if replicas == 1 else f"{replicas:,} replicas"
 
 
 class Past(_Kept):

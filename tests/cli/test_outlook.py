@@ -204,6 +204,17 @@ def test_wait_shows_when_a_broker_will_be_in_sync() -> None:
     assert not late.saw_it_all, "part of it was over before"
 
 
+def test_an_inventory_that_the_cluster_contradicts_breaks_the_prediction_of_a_wait() -> None:
+    now = [0.0]
+    bar = WaitingBar(lambda: now[0], OUTLOOK.model_copy(update={"moves": 15}))
+    assert "no longer holds" not in bar._end(BrokerProgress(3, is_alive=False, replicas=4, in_sync=0)), "it is dead"
+    now[0] = 50.0
+    said = bar._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=2))
+    assert "the prediction no longer holds: it was predicted for 15 replicas, and there are 4" in said
+    same = WaitingBar(lambda: now[0], OUTLOOK.model_copy(update={"moves": 4}))
+    assert "no longer holds" not in same._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=2))
+
+
 def test_calibration_learns_from_the_history_of_its_own_system() -> None:
     usual = Calibrations.default()
     own = usual.systems["tierfetch"].digest

@@ -128,7 +128,10 @@ def test_a_process_that_dies_is_noticed_by_its_listener_and_a_host_by_its_silenc
     assert unavailable_s(Death.PROCESS, calibration) == process_s
     assert unavailable_s(Death.HOST, calibration) == 10.0
     arrays = cluster(2, [partition(0, [1, 2])])
-    assert predict_failover(arrays, [0], calibration, Death.PROCESS).unavailable_s == process_s
+    assert predict_failover(arrays, [0], calibration, Death.PROCESS).unavailable_s == 10.0, "one of two is half"
+    arrays = cluster(5, [partition(0, [1, 2])])
+    assert predict_failover(arrays, [0, 1], calibration, Death.PROCESS).unavailable_s == process_s
+    assert predict_failover(arrays, [0, 1, 2], calibration, Death.PROCESS).unavailable_s == 10.0
 
 
 def test_what_a_failure_comes_to() -> None:

@@ -177,7 +177,8 @@ class Run:
 
     def __post_init__(self) -> None:
         brokers = sorted({broker for each in self.entries for broker in (*each.before, *each.target)})
-        keys = config_keys(["t"], brokers, self.entries)
+        topics = sorted({each.topic for each in self.entries})
+        keys = config_keys(topics, brokers, self.entries)
         old = [
             {"kind": kind, "name": name, "key": key, "value": self.cluster.configs.get((kind, name, key))}
             for kind, name, names in keys
@@ -188,7 +189,7 @@ class Run:
                 "cluster_id": "c",
                 "plan": "plan.json",
                 "created_at_ms": 0,
-                "topic_ids": {"t": T},
+                "topic_ids": dict.fromkeys(topics, T),
                 "entries": self.entries,
                 "throttle_bytes_per_s": self.throttle,
                 "roll": self.roll,
@@ -212,18 +213,24 @@ class Run:
         for step in range(STEPS_MAX):
             if ask_at is not None and ask_at[0] == step:
                 self.ask(ask_at[1])
-            actions = next_step(self.journal, self.cluster.state(), self.now_ms)
-            if not all(self._do(action) for action in actions):
-                continue
-            last = actions[-1]
-            assert isinstance(last, Wait | Finish), actions
-            if isinstance(last, Finish):
-                self._note(Event(event="ended", at_ms=self.now_ms, outcome=last.outcome))
+            if (last := self.step()) is not None:
                 return last
-            self.waits.append(last.why)
-            self.now_ms += 1000 + int(last.at_least_s * 1000)
-            self.cluster.advance()
         raise AssertionError(f"no end after {STEPS_MAX} steps: {self.waits[-3:]}")
+
+    def step(self) -> Finish | None:
+        """One look at the cluster, and what follows from it; the end, once it is there."""
+        actions = next_step(self.journal, self.cluster.state(), self.now_ms)
+        if not all(self._do(action) for action in actions):
+            return None
+        last = actions[-1]
+        assert isinstance(last, Wait | Finish), actions
+        if isinstance(last, Finish):
+            self._note(Event(event="ended", at_ms=self.now_ms, outcome=last.outcome))
+            return last
+        self.waits.append(last.why)
+        self.now_ms += 1000 + int(last.at_least_s * 1000)
+        self.cluster.advance()
+        return None
 
     def _effect(self) -> None:
         if self.effects_left == 0:

@@ -352,6 +352,20 @@ def test_a_plan_that_empties_a_dead_broker_is_carried_out_as_predicted() -> None
     assert unforeseen(run.journal, run.cluster.state()) == ["broker 4 is not alive"]
 
 
+def test_a_cluster_that_is_not_as_the_inventory_said_breaks_the_prediction() -> None:
+    """Replicas that are in place already are not moved again: fewer moves than were predicted."""
+    run = foreseen()
+    for moves, expected in ((4, []), (7, ["it was predicted for 7 replicas, and there are 4"])):
+        header, *rest = run.data.split(b"\n", 1)
+        outlook = OUTLOOK.model_copy(update={"moves": moves})
+        found = Header.model_validate_json(header).model_copy(update={"outlook": outlook})
+        run.data = line_of(found) + b"".join(rest)
+        assert unforeseen(run.journal, run.cluster.state()) == expected
+    late = expected_end(run.journal, run.cluster.state(), 0.5, 50_000)
+    assert late is not None
+    assert late.broken == late.end.widest == "it was predicted for 7 replicas, and there are 4"
+
+
 def test_another_throttle_than_the_predicted_one_breaks_the_prediction() -> None:
     run = foreseen(throttle=2_000_000)
     (said,) = unforeseen(run.journal, run.cluster.state())

@@ -6,7 +6,7 @@ import pytest
 
 from tierfetch.planning.cluster_state import ClusterState
 from tierfetch.planning.execution import Finish, Wait, next_step
-from tierfetch.planning.journal import ConfigValue, Key, Outcome
+from tierfetch.planning.journal import ConfigValue, Entry, Key, Outcome
 from tierfetch.planning.neighbours import signs_of_others
 from tierfetch.tests.planning.fake_cluster import FakeCluster, Run, entry
 
@@ -91,3 +91,46 @@ def test_who_shares_brokers_waits_for_nobody() -> None:
     cluster = FakeCluster.of(ENTRIES)
     cluster.others = {("u", 7): frozenset({1, 2, 3, 4})}
     assert Run(cluster, ENTRIES, shares_brokers=True).process() == Finish(Outcome.DONE)
+
+
+def plan(topic: str, brokers: tuple[int, int, int]) -> list[Entry]:
+    """Two waves, from the first broker to the third."""
+    first, stays, comes = brokers
+    return [entry(each, (first, stays), (comes, stays), wave=each, topic=topic) for each in (0, 1)]
+
+
+def running_now(cluster: FakeCluster) -> list[ConfigValue]:
+    return [value(kind, name, key, text) for (kind, name, key), text in cluster.configs.items()]
+
+
+def test_two_plans_on_brokers_of_their_own_run_at_once_and_both_end() -> None:
+    plans = [plan("t", (1, 2, 3)), plan("u", (4, 5, 6))]
+    cluster = FakeCluster.of([each for entries in plans for each in entries])
+    first, second = (Run(cluster, entries) for entries in plans)
+    assert first.step() is None
+    own, brokers = {each.key for each in second.entries}, {4, 5, 6}
+    assert cluster.configs, "the first one's throttle is there when the second one begins"
+    mine = [each for each in running_now(cluster) if each.name in {"u", "4", "5", "6"}]
+    assert signs_of_others(cluster.state(), own, brokers, mine) == []
+    ended: dict[int, Finish] = {}
+    for _ in range(20):
+        for number, run in enumerate((first, second)):
+            if number not in ended and (last := run.step()) is not None:
+                ended[number] = last
+    assert ended == {0: Finish(Outcome.DONE), 1: Finish(Outcome.DONE)}
+    assert cluster.configs == {}
+    assert {key: part.replicas for key, part in cluster.partitions.items()} == {
+        each.key: each.final for entries in plans for each in entries
+    }
+    assert not any("another plan" in why for run in (first, second) for why in run.waits)
+
+
+def test_a_second_plan_on_the_same_topic_does_not_begin_though_its_brokers_are_its_own() -> None:
+    """The list of throttled replicas is the topic's: the one that ends first would take the other's away."""
+    mine, others = entry(0, (4, 5), (6, 5)), entry(1, (1, 2), (3, 2))
+    cluster = FakeCluster.of([mine, others])
+    Run(cluster, [others]).step()
+    (line,) = signs_of_others(
+        cluster.state(), {mine.key}, {4, 5, 6}, [each for each in running_now(cluster) if each.name == "t"]
+    )
+    assert line.startswith("t: leader.replication.throttled.replicas")

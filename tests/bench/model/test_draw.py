@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.bench.model.draw import PARTITIONS, TIERED_PAIRS, TOTAL_MB, drawn
+from tierfetch.bench.model.draw import FAILOVER_MB, PARTITIONS, TIERED_PAIRS, TOTAL_MB, drawn
+from tierfetch.bench.model.forecast import failover_forecast
 from tierfetch.bench.model.judge import Aim, Sureness, Verdict, drawn_aim, judged, summary, sureness
+from tierfetch.bench.model.lab import HEARTBEAT_S, SESSION_S
 from tierfetch.bench.model.report import drawn_sentence
-from tierfetch.bench.model.scenario import COPY, FROM_TIER, Scenario
+from tierfetch.bench.model.scenario import COPY, FROM_TIER, Kind, Scenario
 from tierfetch.bench.model.spread import Series, spread_of
-from tierfetch.model import Spread
+from tierfetch.model import Calibrations, Spread, System
 
 
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 20), more=st.integers(0, 20))
@@ -133,3 +137,37 @@ def test_what_a_session_cannot_say_stays_as_it_was() -> None:
     usual = Spread(runs=1.2, origin="before")
     assert spread_of([], usual, 2, "now") == usual
     assert spread_of([Series((1.0,)), Series((1.0, math.inf))], usual, 2, "now") == usual
+
+
+def test_failovers_are_drawn_beside_replacements() -> None:
+    found = drawn(1, 200)
+    kinds = [each.kind for each in found]
+    for kind in (Kind.PROCESS, Kind.HOST):
+        assert 15 <= kinds.count(kind) <= 55
+    for each in found:
+        if each.kind is not Kind.REPLACEMENT:
+            assert not each.is_tiered
+            assert not each.grows, "a failover copies nothing: its producers may go on from run to run"
+            assert (each.throttle_mb_s, each.latency_ms, each.local_share) == (None, 0, None)
+            assert each.total_mb <= max(FAILOVER_MB, each.partitions)
+            assert each.kind.value in each.text
+
+
+@pytest.mark.parametrize(("system", "seconds"), [("tierfetch", SESSION_S + 0.05), ("kafka", SESSION_S + 0.5)])
+def test_a_process_that_dies_is_predicted_for_the_labs_session(system: System, seconds: float) -> None:
+    """One of two brokers is half of them: no refusal counts as a death there."""
+    scenario = Scenario(name="x", total_mb=20, is_tiered=False, kind=Kind.PROCESS)
+    found = failover_forecast(scenario, system, Calibrations.default())
+    assert found.start_to_isr_s == pytest.approx(seconds, abs=0.05)
+    host = failover_forecast(replace(scenario, kind=Kind.HOST), system, Calibrations.default())
+    assert host.start_to_isr_s >= SESSION_S
+    assert host.low_s >= host.start_to_isr_s - HEARTBEAT_S - 0.5
+    assert found.low_s <= found.start_to_isr_s <= found.high_s
+
+
+def test_a_kind_is_read_back_from_a_sessions_file_and_an_older_one_has_replacements_alone() -> None:
+    (scenario,) = [each for each in drawn(20, 1) if each.kind is Kind.PROCESS]
+    document = json.loads(json.dumps(asdict(scenario)))
+    assert Scenario.of(document) == scenario
+    del document["kind"]
+    assert Scenario.of(document).kind is Kind.REPLACEMENT
