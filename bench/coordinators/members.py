@@ -1,7 +1,8 @@
 """Members of groups by protocol, as clients behave: they join, read a record of what they own, send heartbeats.
 
 A classic member is eager: it gives up everything before it joins again, and the leader deals the partitions out. One of
-KIP-848 sends a heartbeat at once when its assignment has changed, and otherwise when the coordinator wants one.
+KIP-848 sends a heartbeat at once when its assignment has changed, and otherwise at the interval that the coordinator
+names.
 """
 
 from __future__ import annotations

@@ -48,8 +48,10 @@ CONFIGS: Final = {
     **STATE_TOPICS,
     "offsets.topic.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    "group.consumer.session.timeout.ms": "60000",
-    "group.share.session.timeout.ms": "60000",
+    "group.consumer.session.timeout.ms": "600000",
+    "group.consumer.max.session.timeout.ms": "600000",
+    "group.share.session.timeout.ms": "600000",
+    "group.share.max.session.timeout.ms": "600000",
 }
 
 

@@ -194,9 +194,9 @@ class ConsumerGroups(DecidedGroups[ConsumerGroup]):
 
     def _maybe_resolve(self, group: ConsumerGroup, world: World, visible: Visible) -> None:
         group_id = group.group_id
-        wanted = {member.regex for member in group.members.values() if member.regex}
-        if not wanted or group_id in self._resolving:
+        if not group.regex_members or group_id in self._resolving:
             return
+        wanted = {member.regex for member in group.members.values() if member.regex}
         last = self._matched.get(group_id)
         if last is not None:
             passed_ms = world.now_ms - last.at_ms

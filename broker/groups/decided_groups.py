@@ -65,6 +65,8 @@ class DecidedGroups(ABC, Generic[GroupT]):
         self._memory = memory
         self._commit_timeout_ms = commit_timeout_ms
         self._pending: dict[str, deque[Pending[GroupT]]] = {}
+        self._due: dict[str, tuple[GroupT, int]] = {}
+        """The groups with a timer, and when it fires."""
 
     # What a kind of group says.
 
@@ -184,6 +186,7 @@ class DecidedGroups(ABC, Generic[GroupT]):
         """Drop a group that was deleted, or that is another kind of group now."""
         self._groups.pop(group_id, None)
         self._memory.hold((self, group_id), 0)
+        self._due.pop(group_id, None)
         self._runtime.stop_timer((self.kind, group_id))
 
     # Timers.
@@ -191,11 +194,17 @@ class DecidedGroups(ABC, Generic[GroupT]):
     def set_timer(self, group: GroupT, not_before_ms: int = 0) -> None:
         """Let the group be looked after when something is due."""
         deadline_ms, name = group.deadline_ms(), (self.kind, group.group_id)
-        if deadline_ms is None:
+        due = None if deadline_ms is None else (group, max(deadline_ms, not_before_ms))
+        if due == self._due.get(group.group_id):
+            return
+        if due is None:
+            self._due.pop(group.group_id)
             self._runtime.stop_timer(name)
         else:
-            self._runtime.set_timer(name, max(deadline_ms, not_before_ms), partial(self._fire, group))
+            self._due[group.group_id] = due
+            self._runtime.set_timer(name, due[1], partial(self._fire, group))
 
     def _fire(self, group: GroupT) -> None:
+        self._due.pop(group.group_id, None)
         if self._groups.get(group.group_id) is group:
             self._look_after(group)

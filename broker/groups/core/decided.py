@@ -35,7 +35,7 @@ class DecidedGroup(Protocol):
         """Give every member a whole session: the coordinator has changed."""
 
     def deadline_ms(self) -> int | None:
-        """Return when something is due at the earliest."""
+        """Return a time before which nothing is due; None if nothing ever is."""
 
     @property
     def is_nothing(self) -> bool:

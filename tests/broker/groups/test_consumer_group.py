@@ -27,6 +27,7 @@ from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
 from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
 from tierfetch.broker.groups.core.events import Heartbeat, Leave, MemberIdentity
+from tierfetch.broker.groups.core.targeted import Deadlines
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, SESSIONS, ClassicClient, Client, Stage, topics
 
@@ -62,6 +63,20 @@ def test_members_are_heard_sooner_while_their_group_settles() -> None:
     assert stage.hear(y).heartbeat_interval_ms == soon_ms, "it waits for what x has to give up"
     stage.settle(x, y)
     assert [stage.hear(each).heartbeat_interval_ms for each in (x, y)] == [interval_ms, interval_ms]
+
+
+def test_a_deadline_that_moves_is_looked_at_only_once_it_may_be_over() -> None:
+    deadlines = Deadlines()
+    assert deadlines.not_before_ms() is None
+    deadlines["x"], deadlines["y"] = 100, 200
+    deadlines["x"] = 300
+    assert deadlines.not_before_ms() == 100, "not looked for yet, and not too late"
+    assert deadlines.over(100) == []
+    assert deadlines.not_before_ms() == 200
+    assert deadlines.over(250) == ["y"]
+    deadlines.set_if_absent("x", 1)
+    del deadlines["y"]
+    assert deadlines.over(300) == ["x"]
 
 
 def test_settling_members_of_a_broker_send_a_bounded_number_of_heartbeats() -> None:
@@ -292,6 +307,7 @@ def test_members_whose_removal_is_undone_are_lost_after_another_session() -> Non
     stage.group.complete_deadlines(stage.now_ms, stage.settings.session_timeout_ms)
     assert set(stage.group.sessions) == {"x", "y"}
     assert set(stage.group.revocations) == {"x"}
+    assert [*stage.group.sessions.over(stage.now_ms), *stage.group.revocations.over(stage.now_ms)] == []
     assert stage.group.deadline_ms() == stage.now_ms + REBALANCE_MS
     assert stage.tick(stage.settings.session_timeout_ms) == ["x", "y"]
 

@@ -148,10 +148,10 @@ async def test_a_topic_that_another_broker_has_just_made_is_no_fault(
     with monkeypatch.context() as patch:
         patch.setattr(nodes[1].view, "create_topic", made_already)
         with pytest.raises(KafkaError) as caught:
-            await nodes[1].groups.find("g")
+            await nodes[1].groups.find_broker("g")
     assert caught.value.code is ErrorCode.coordinator_not_available
-    assert "cannot be made" not in caplog.text
-    assert (await nodes[1].groups.find("g")).id == 1
+    assert "cannot be created" not in caplog.text
+    assert (await nodes[1].groups.find_broker("g")).id == 1
 
 
 async def test_other_kinds_of_keys_have_no_coordinator(one: Coordinator) -> None:

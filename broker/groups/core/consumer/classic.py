@@ -130,7 +130,7 @@ def heartbeat(decision: Decision, event: Heartbeat, world: World) -> ErrorCode:
     if not _has_step(group, who.member_id):
         return ErrorCode.none
     timeout_ms = max(group.members[who.member_id].rebalance_timeout_ms, 0)
-    group.revocations.setdefault(who.member_id, world.now_ms + timeout_ms)
+    group.revocations.set_if_absent(who.member_id, world.now_ms + timeout_ms)
     return ErrorCode.rebalance_in_progress
 
 

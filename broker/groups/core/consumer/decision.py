@@ -174,8 +174,7 @@ def session_timeout_ms(member: Subscriber, settings: ConsumerSettings) -> int:
 def expire(decision: Decision, world: World) -> list[str]:
     """Remove members that were silent for too long, or that have not given up in time what they must; return them."""
     group = decision.group
-    late = [*group.sessions.items(), *group.revocations.items()]
-    lost = sorted({member_id for member_id, deadline_ms in late if deadline_ms <= world.now_ms})
+    lost = sorted({*group.sessions.over(world.now_ms), *group.revocations.over(world.now_ms)})
     if lost:
         remove(decision, lost, world)
     return lost

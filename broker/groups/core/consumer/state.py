@@ -26,7 +26,7 @@ from uuid import UUID
 
 from .....protocol import ErrorCode, KafkaError
 from ..records import GroupRecord
-from ..targeted import OVERHEAD_BYTES, TargetedGroup
+from ..targeted import OVERHEAD_BYTES, Deadlines, TargetedGroup
 from .records import (
     ConsumerKey,
     ConsumerValue,
@@ -65,8 +65,10 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         """Member id by instance id."""
         self.owners: dict[UUID, dict[int, str]] = {}
         """The member that owns a partition, or has still to give it up, by topic and number."""
-        self.revocations: dict[str, int] = {}
+        self.revocations = Deadlines()
         """When a member has to have given up what it must, or to have joined again."""
+        self.regex_members = 0
+        """The number of members with an expression."""
         self.changed_ms: int | None = None
         """When the group epoch was bumped last; None if that was under another coordinator."""
 
@@ -106,6 +108,7 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         old = self.members.pop(member_id, None)
         if old is not None:
             self.bytes_held -= _bytes_of(member_id, old)
+            self.regex_members -= bool(old.regex)
             if old.instance_id is not None and self.static.get(old.instance_id) == member_id:
                 del self.static[old.instance_id]
         if member is None:
@@ -114,6 +117,7 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
             return
         self.members[member_id] = member
         self.bytes_held += _bytes_of(member_id, member)
+        self.regex_members += bool(member.regex)
         if member.instance_id is not None:
             self.static[member.instance_id] = member_id
 
@@ -172,9 +176,9 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         held = len(self.sessions) + len(self.revocations)
         for member_id, member in self.members.items():
             timeout_ms = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-            self.sessions.setdefault(member_id, now_ms + timeout_ms)
+            self.sessions.set_if_absent(member_id, now_ms + timeout_ms)
             if self.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
-                self.revocations.setdefault(member_id, now_ms + max(member.rebalance_timeout_ms, 0))
+                self.revocations.set_if_absent(member_id, now_ms + max(member.rebalance_timeout_ms, 0))
         return len(self.sessions) + len(self.revocations) > held
 
     # What others ask.
@@ -221,8 +225,9 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         return next((name for name in offered if best and asked[name] == best), offered[0])
 
     def deadline_ms(self) -> int | None:
-        """Return when something is due at the earliest."""
-        return min([*self.sessions.values(), *self.revocations.values()], default=None)
+        """Return a time before which nothing is due."""
+        found = (self.sessions.not_before_ms(), self.revocations.not_before_ms())
+        return min([each for each in found if each is not None], default=None)
 
     def judge_offsets(self, member_id: str, epoch: int, instance_id: str | None = None) -> None:
         """Raise the KafkaError that fences a commit, or a fetch of offsets, by one who claims to be a member."""

@@ -185,7 +185,7 @@ def _advance(decision: ShareDecision, member_id: str) -> Current:
 
 def expire(decision: ShareDecision, world: ShareWorld) -> list[str]:
     """Remove members that were silent for too long; return them."""
-    lost = sorted(name for name, deadline_ms in decision.group.sessions.items() if deadline_ms <= world.now_ms)
+    lost = sorted(decision.group.sessions.over(world.now_ms))
     if lost:
         remove(decision, lost, world)
     return lost

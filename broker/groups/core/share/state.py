@@ -151,12 +151,12 @@ class ShareGroup(TargetedGroup[ShareMember]):
         """
         held = len(self.sessions)
         for member_id in self.members:
-            self.sessions.setdefault(member_id, now_ms + session_timeout_ms)
+            self.sessions.set_if_absent(member_id, now_ms + session_timeout_ms)
         return len(self.sessions) > held
 
     def deadline_ms(self) -> int | None:
-        """Return when something is due at the earliest."""
-        return min(self.sessions.values(), default=None)
+        """Return a time before which nothing is due."""
+        return self.sessions.not_before_ms()
 
     # What others ask.
 
