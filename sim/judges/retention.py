@@ -10,7 +10,8 @@ tier.
 
 Batches are read from the files of the leader and from the store, of its lineage and each offset once; no segment, and
 no size or time that metadata states, is asked for. What a leader decided a moment ago it decided by the clock, and the
-configuration, of then: all of the last `DECIDED_S` counts. That what has expired does go is asked once the faults are
+configuration, of then: all of the last `DECIDED_S` counts. Share coordinators delete what their state no longer needs:
+whether it did is for the judge of share groups. That what has expired does go is asked once the faults are
 over (`behind`).
 """
 
@@ -24,7 +25,7 @@ from uuid import UUID
 
 from ...broker.cluster import ClusterImage, TopicImage
 from ...plugins import LOG_SUFFIX, partition_directory, partition_of
-from ...protocol import TopicIdPartition
+from ...protocol import SHARE_GROUP_STATE_TOPIC, TopicIdPartition
 from ...protocol.records import BatchHeader
 from ..machine.clock import WallClock
 from ..machine.filesystem import SimFilesystem
@@ -147,7 +148,8 @@ class RetentionJudge:
         self._starts[name] = now.log_start_offset
         if self._image().topic_names.get(name.topic_id) == name.topic:
             self.rises += 1
-            self._check_lawful(name, before, now)
+            if name.topic != SHARE_GROUP_STATE_TOPIC:
+                self._check_lawful(name, before, now)
 
     def behind(self) -> list[tuple[str, str]]:
         """Return what should have expired by now, or cannot be looked at because there is no leader."""

@@ -14,11 +14,13 @@ controllers      A controller's process on a simulated host, and a quorum's.
 final_reads      `FinalReads` reads the main topic once a run is over.
 operations/      A grammar of actions: rows that are drawn by weight, done, and replayed.
 operator         `Operator` does what operators do at a moment that a seed chooses.
+parties          `Parties` are the groups of a cluster: workers, members of a share group.
 pipelined        `PipelinedProducer` keeps several idempotent batches of a partition in flight, as Java's does.
 quorum           `QuorumScenario` runs a quorum alone: voters, an observer, appends, snapshots.
 quorum_probes    `QuorumProbes` finds what a quorum does when nothing fails but a link.
 report           `RunReport` is what one run came to, as values; it is written as JSON and printed.
 runner           `run_seed` runs a seed, judges it, and shortens the schedule of one that failed.
+sharing/         Members of a share group, under faults of their own.
 strangers/       speak in the name of brokers and voters: impostors, ghosts, zombies.
 tier_probes      `TierProbes` finds what consumers get of a tier that is slow.
 workers/         A group that consumes, transforms and produces, under faults of its own.

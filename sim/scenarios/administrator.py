@@ -68,6 +68,7 @@ from .client import AttemptFailedError, SimClient
 SIDE_TOPICS: Final = ("side-1", "side-2")
 SWITCH: Final = "follower.fetch.last.tiered.offset.enable"
 GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
 FEATURES: Final = {GROUP_VERSION: 1, "transaction.version": 2, "tierfetch.version": 1}
 """Features that are switched, with the highest level of each."""
 COPY_DISABLE: Final = "remote.log.copy.disable"
@@ -141,8 +142,15 @@ class Administrator:
 
     async def raise_feature(self, name: str) -> None:
         """A feature is at its highest level, once this returns."""
-        while self._truth.metadata.features.get(name, 0) < FEATURES[name]:
-            await self._set_feature(name, FEATURES[name])
+        level = FEATURES.get(name, 1)
+        while self._truth.metadata.features.get(name, 0) < level:
+            await self._set_feature(name, level)
+            await asyncio.sleep(0.1)
+
+    async def configure_group(self, group: str, configs: Mapping[str, str]) -> None:
+        """A group has these configs, once this returns."""
+        while self._truth.image.group_configs.get(group) != configs:
+            await self._set(ResourceType.GROUP, group, configs)
             await asyncio.sleep(0.1)
 
     async def copy_again(self) -> None:

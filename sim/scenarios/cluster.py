@@ -37,7 +37,6 @@ from ..judges.core.client_answers import ClientAnswersJudge
 from ..judges.core.clients.answers import AnswersJudge
 from ..judges.core.clients.beginnings import BeginningsJudge
 from ..judges.core.clients.compacted import check_values
-from ..judges.core.clients.ownership import OwnershipJudge
 from ..judges.core.coordinators import CoordinatorsJudge
 from ..judges.core.coverage import CoverageJudge
 from ..judges.core.events import (
@@ -89,14 +88,12 @@ from .operations.rows import ROWS, Crew
 from .operations.tables import PARTITION as TABLE_PARTITION
 from .operations.tables import TABLE
 from .operator import Operator
+from .parties import PARTY_TOPICS, Parties
 from .report import Tallies
 from .strangers.impostors import Impostors
 from .strangers.quorum_ghost import QuorumGhost
 from .strangers.zombie_brokers import ZombieBrokers
 from .tier_probes import TierProbes
-from .workers.consumers import GROUP_TIMEOUTS_MS
-from .workers.workforce import TOPICS as WORK_TOPICS
-from .workers.workforce import Workforce
 from .workload import Shared
 
 TOPIC: Final = "orders"
@@ -175,7 +172,7 @@ class ClusterScenario:
             main_topic=TOPIC,
             replication_factor=self.options.replication_factor,
             may_delete_from_main=self.options.expires,
-            kept=(*WORK_TOPICS, TABLE),
+            kept=(*PARTY_TOPICS, TABLE),
             publish=self._judges.on,
             record=self.world.record,
         )
@@ -221,7 +218,7 @@ class ClusterScenario:
             self.losses,
             self._beginnings,
             CoordinatorsJudge(self._has_lost, self._shared.now_ms),
-            OwnershipJudge(tuple(self.workforce.inputs), self._has_lost, self._shared.now_ms, *GROUP_TIMEOUTS_MS),
+            *self.parties.judges(),
             IsrMembersJudge(
                 replicas, self.losses.has_lost, lambda: self.truth.image, self._disks, self._hosts, places.log_of
             ),
@@ -259,13 +256,14 @@ class ClusterScenario:
             self._shared,
             has_throttled=str(FaultKind.QUOTA) in self.schedule.kinds,
         )
-        self.workforce = Workforce(
+        self.parties = Parties(
             self.world,
+            self.options,
             self._addresses,
             self._shared,
-            self.options.workers,
-            lambda name: self.truth.image.topics[name].topic_id,
-            is_classic=self.options.classic_group,
+            topic_id=lambda name: self.truth.image.topics[name].topic_id,
+            has_lost=self._has_lost,
+            hosts=self._hosts,
         )
 
     def _judge_tier(self) -> tuple[TieredRecordsJudge, CoverageJudge]:
@@ -384,10 +382,6 @@ class ClusterScenario:
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(TOPIC, number) for number in range(self.options.partitions)]
 
-    @property
-    def _work_partitions(self) -> list[TopicPartition]:
-        return [*self.workforce.inputs, *self.workforce.outputs] if self.options.workers else []
-
     def run(self) -> None:
         """InvariantViolationError at the event that violates one; what is found at the end is in `anomalies`."""
         self.world.loop.on_event = self._on_event
@@ -400,12 +394,13 @@ class ClusterScenario:
         return [str(anomaly) for anomaly in self.anomalies]
 
     def tallies(self) -> Tallies:
+        changers = (self.administrator, self.operator, self.parties, self._crew)
         return Tallies(
             dict(self.injector.injected),
             self.history.acknowledged,
             self.records_checked,
             self.records_excused,
-            dict(+self.administrator.changed + self.operator.changed + self.workforce.changed + self._crew.changed),
+            dict(sum((each.changed for each in changers), Counter[str]())),
         )
 
     def option_texts(self) -> dict[str, str]:
@@ -488,7 +483,7 @@ class ClusterScenario:
             upkeep.append(asyncio.create_task(self._tend_disks()))
         changes = asyncio.create_task(self._administer(partial(self.operations.run, self.schedule.actions)))
         works = [work for partition in self.partitions for work in self.clients.of(partition)]
-        works += self.workforce.works() if self.options.workers else []
+        works += self.parties.works()
         clients = [asyncio.create_task(self._run_client(host, work), name=name) for name, host, work in works]
         try:
             await first_error(self.injector.run(self.schedule), [*upkeep, changes, *clients])
@@ -516,11 +511,7 @@ class ClusterScenario:
     async def _create_topics(self) -> None:
         create = self.administrator.create_topic
         await self._administer(partial(create, TOPIC, self.options.assignments, self.options.topic_configs))
-        if not self.options.classic_group:
-            await self._administer(partial(self.administrator.raise_feature, GROUP_VERSION))
-        if self.options.workers:
-            for name, assignments, configs in self.workforce.topics(BROKERS.values()):
-                await self._administer(partial(create, name, assignments, configs))
+        await self.parties.prepare(self.administrator, BROKERS.values(), self._administer)
 
     async def _tend_disks(self) -> None:
         """Restart, as an operator does, each broker with a log directory that is offline though its disk is well."""
@@ -619,14 +610,13 @@ class ClusterScenario:
         logs: dict[str, FinalLog] = {}
         allowed: dict[str, AllowedLosses] = {}
         began: dict[str, Callable[[int], int]] = {}
-        for partition in self.partitions + self._work_partitions:
+        for partition in self.partitions + self.parties.partitions:
             logs[str(partition)] = await reads.everything(partition)
             allowed[str(partition)] = self.losses.allowed_losses_of(self._name(partition))
             began[str(partition)] = partial(self._beginnings.began, self._name(partition))
             if not allowed[str(partition)]:
                 self.anomalies += await reads.committed(partition)
-        if self.options.workers and not any(map(self._has_lost, WORK_TOPICS)):
-            self.anomalies += self.workforce.anomalies(logs, await self.workforce.committed(), "judge")
+        self.anomalies += await self.parties.anomalies(logs, "judge")
         verdict = check_history(self.history, logs, allowed, expires=self.options.expires, began=began)
         self.anomalies += verdict.anomalies
         self.records_checked, self.records_excused = verdict.records_checked, verdict.records_excused

@@ -50,6 +50,7 @@ WARMS_SHARE: Final = 0.2
 CLASSIC_SHARE: Final = 0.5
 """The share of seeds of `workers` whose group is of the classic protocol."""
 CONSUMER_SESSION_MS: Final = 2_000
+SHARE_SESSION_MS: Final = 2_000
 DIRECTORIES_SHARE: Final = 0.1
 """The share of seeds whose brokers have several log directories, with faults of single ones."""
 DIRECTORY_HANG_MS: Final = 1_500
@@ -67,7 +68,7 @@ class ClusterOptions:
     `combined` of the nodes are broker and controller in one process. Where thin replicas are warmed (`warms`) local
     retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392). The main
     topic has one of the two retentions, or none. Brokers have one log directory, or several. `workers`: the places of a
-    group that consumes and produces, in the classic protocol or that of KIP-848.
+    group that consumes and produces, in the classic protocol or that of KIP-848. `sharers`: those of a share group.
     """
 
     partitions: int
@@ -104,6 +105,7 @@ class ClusterOptions:
     move_bytes_per_s: int = MOVE_RATES[-1]
     workers: int = 0
     classic_group: bool = True
+    sharers: int = 0
 
     @classmethod
     def drawn(cls, chance: Chance) -> ClusterOptions:
@@ -143,6 +145,11 @@ class ClusterOptions:
             classic_group=chance("group protocol").random() < CLASSIC_SHARE,
             transactional_producers=0,
         )
+
+    @classmethod
+    def with_sharers(cls, chance: Chance) -> ClusterOptions:
+        """What a seed of `shares` chooses."""
+        return replace(cls.drawn(chance), sharers=chance("sharers").choice((2, 3)))
 
     def _with_retention(self, rng: Random) -> ClusterOptions:
         if rng.random() >= RETENTION_SHARE:
@@ -303,11 +310,27 @@ class ClusterOptions:
         assert not warnings, warnings
         return config
 
+    @property
+    def _share_keys(self) -> dict[str, str]:
+        """Share groups with short sessions and locks, where there are some."""
+        keys = {
+            "group.share.session.timeout.ms": str(SHARE_SESSION_MS),
+            "group.share.min.session.timeout.ms": str(SHARE_SESSION_MS),
+            "group.share.heartbeat.interval.ms": "500",
+            "group.share.min.heartbeat.interval.ms": "500",
+            "group.share.min.record.lock.duration.ms": "1000",
+            "share.coordinator.snapshot.update.records.per.snapshot": "20",
+            "share.coordinator.state.topic.prune.interval.ms": "2000",
+            "share.coordinator.write.timeout.ms": "2000",
+        }
+        return keys if self.sharers else {}
+
     def _broker_keys(self, name: str) -> dict[str, str]:
         racks = {"broker.rack": RACKS[name], "replica.selector.class": RACK_AWARE} if self.racks else {}
         return {
             **self._quorum_keys,
             **racks,
+            **self._share_keys,
             "node.id": str(BROKERS[name]),
             "listeners": f"PLAINTEXT://{name}:{PORT}",
             "log.dirs": ",".join(str(path) for path in LOG_DIRECTORIES[: self.log_directories]),

@@ -22,6 +22,8 @@ from .report import RunReport, Tallies
 from .workload import UnexpectedError
 
 Sink = Callable[[str], None]
+SHARES_EVERY: Final = 7
+"""One of so many seeds runs `shares` if no scenario is named; of the others each third."""
 LINES_MAX: Final = 30
 """The lines that a report has of what led up to its first failure."""
 _FAULTS: Final = " faults       "
@@ -54,16 +56,25 @@ def with_workers(world: World, schedule: Schedule | None = None) -> ClusterScena
     return ClusterScenario(world, schedule, ClusterOptions.with_workers(world.rng))
 
 
+def with_sharers(world: World, schedule: Schedule | None = None) -> ClusterScenario:
+    """Return a cluster with a share group."""
+    return ClusterScenario(world, schedule, ClusterOptions.with_sharers(world.rng))
+
+
 SCENARIOS: Final[Mapping[str, Callable[[World, Schedule | None], Run]]] = {
     "cluster": ClusterScenario,
     "quorum": QuorumScenario,
+    "shares": with_sharers,
     "workers": with_workers,
 }
 
 
 def scenario_of(seed: int) -> str:
     """The scenario that a seed runs if none is named."""
-    return sorted(SCENARIOS)[seed % len(SCENARIOS)]
+    if seed % SHARES_EVERY == SHARES_EVERY - 1:
+        return "shares"
+    others = sorted(SCENARIOS.keys() - {"shares"})
+    return others[seed % len(others)]
 
 
 def run_seed(

@@ -11,7 +11,7 @@
 | clients                          | `CommitReported`, `LogStartReported`, `OffsetRefused`, `SequenceRefused`,         |
 |                                  | `DamageRead`, `AnswerMissing`, `Throttled`, `PartitionsAssigned`, `CommitAsked`,  |
 |                                  | `OffsetCommitted`, `OffsetFound`, `ProducerInitialized`, `TransactionCommitted`,  |
-|                                  | `MemberAsked`, `MemberAssigned`                                                   |
+|                                  | `MemberAsked`, `MemberAssigned`, those of `clients.share_events`                  |
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
@@ -31,6 +31,7 @@ from ....protocol import ErrorCode, TopicIdPartition, TopicPartition
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
 from ....quorum import CommittedBatch
 from ...machine.store_events import StoreEvent
+from .clients.share_events import ShareEvent
 from .history import Send
 from .partition import ReplicaStatus
 
@@ -493,6 +494,7 @@ ClientEvent = (
     | AnswerMissing
     | Throttled
     | CoordinatorEvent
+    | ShareEvent
 )
 Observed = (
     ReplicaEvent

@@ -72,7 +72,7 @@ class Workforce:
         self._world = world
         self._addresses = tuple(addresses)
         self._shared = shared
-        self._count = count
+        self.count = count
         self._rng = rng = world.rng("workforce")
         self.is_plain = rng.random() < PLAIN_SHARE
         self._is_classic = is_classic
@@ -95,6 +95,11 @@ class Workforce:
     def outputs(self) -> list[TopicPartition]:
         return [TopicPartition(WORK_OUT, number) for number in range(PARTITIONS)]
 
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """All that are read in the end."""
+        return [*self.inputs, *self.outputs]
+
     @staticmethod
     def topics(brokers: Collection[int]) -> list[tuple[str, list[list[int]], dict[str, str]]]:
         """Name, replicas of each partition, and configs of the topics that it needs."""
@@ -107,7 +112,7 @@ class Workforce:
     def works(self) -> list[tuple[str, str, Work]]:
         """Name, host, and what the client process does."""
         feeders = [(f"feeder-{each}", "producers", partial(self._feed, each)) for each in self.inputs]
-        places = [(f"place-{number}", "readers", partial(self._fill, number)) for number in range(self._count)]
+        places = [(f"place-{number}", "readers", partial(self._fill, number)) for number in range(self.count)]
         return [*feeders, *places]
 
     async def _feed(self, partition: TopicPartition) -> None:

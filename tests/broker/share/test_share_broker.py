@@ -35,6 +35,7 @@ from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.protocol.net.service import closing
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import uuid_to_text
+from tierfetch.protocol.wire.group_configs import EARLIEST, LOCK_DURATION, OFFSET_RESET
 from tierfetch.tests.broker.hosting import batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.share.consuming import ACCEPT, GROUP, share_fetch
@@ -131,6 +132,34 @@ async def produced_next(nodes: Nodes, topic_id: UUID, version: int) -> list[byte
     await produce(nodes, b"new")
     async with AsyncExitStack() as stack:
         return values(await Client(nodes, stack, "c", version).fetch(topic_id))
+
+
+async def test_the_configs_of_a_group_hold_at_the_leaders_of_partitions(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path)
+    nodes.share_persister = FakeSharePersister()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(nodes.close)
+        await nodes.start(1)
+        await nodes.topic("t", 1)
+        topic_id = await produce(nodes, b"before")
+        configure(nodes, **{OFFSET_RESET: EARLIEST, LOCK_DURATION: "20000"})
+        member = Client(nodes, stack, "a", VERSIONS[-1])
+        assert values(await member.fetch(topic_id)) == [b"before"], "the broker's own is latest"
+        assert await lock_ms(member) == 20_000
+        configure(nodes, **{LOCK_DURATION: "1"})
+        assert await lock_ms(member) == 15_000, "group.share.min.record.lock.duration.ms"
+
+
+def configure(nodes: Nodes, **configs: str) -> None:
+    nodes.cluster.change(lambda image: replace(image, group_configs={GROUP: configs}))
+
+
+async def lock_ms(member: Client) -> int:
+    """How long what it acquires now is locked."""
+    request = share_fetch(member.name, member.epoch, [], max_wait_ms=0)
+    member.epoch += 1
+    response = await member.client.send(member.nodes[1].address, request)
+    return response.acquisition_lock_timeout_ms
 
 
 async def test_records_of_a_lost_connection_come_again_and_count(nodes: Nodes) -> None:

@@ -43,6 +43,7 @@ from tierfetch.tests.sim.planted import (
     quorum_core_bugs,
     retention_bugs,
     rlm_bugs,
+    share_bugs,
 )
 from tierfetch.tests.sim.planted.registry import BUGS, Finding, PlantedBug, known_findings, write_findings
 
@@ -55,8 +56,14 @@ TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
 MODULES = (
     *(quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs),
     *(retention_bugs, broker_bugs, controller_bugs, coordinator_bugs, hardware_bugs, outside_bugs, operation_bugs),
+    share_bugs,
 )
-OPTIONS = {"cluster": ClusterOptions.drawn, "quorum": QuorumOptions.drawn, "workers": ClusterOptions.with_workers}
+OPTIONS = {
+    "cluster": ClusterOptions.drawn,
+    "quorum": QuorumOptions.drawn,
+    "shares": ClusterOptions.with_sharers,
+    "workers": ClusterOptions.with_workers,
+}
 
 SHOWN_BY_A_TEST = "Found by a model checker, a model, a transcript or a test of brokers, not by the seeds tried so far:"
 NOT_FOUND = "Planted, and not found in the seeds that were tried so far:"
