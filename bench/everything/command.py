@@ -28,6 +28,7 @@ STOP_S: Final = 20.0
 )
 def main(against: str, only: tuple[str, ...], budget_min: float, results: Path) -> None:
     """Every benchmark of the docs in a short form, within 30 minutes. Exit code 1 if one fails or is left out."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the benchmark under way is stopped first
     console = Console(soft_wrap=True)
     entries = [entry for entry in PLAN if not only or entry.name in only]
     results.mkdir(parents=True, exist_ok=True)
