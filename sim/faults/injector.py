@@ -60,6 +60,7 @@ DOWN_KINDS = frozenset(
 )
 OVERTAKING = frozenset({FaultKind.REORDERING, FaultKind.CRASH_VOTER})
 CORRUPTING = frozenset({FaultKind.BIT_ROT, FaultKind.ROTTEN_DOWNLOADS})
+CLOCK_KINDS = frozenset({FaultKind.CLOCK_JUMP, FaultKind.CLOCK_DRIFT})
 ELSEWHERE = (
     AT_ONCE
     | STORE_KINDS
@@ -223,6 +224,12 @@ class FaultInjector:
     def active(self) -> list[Fault]:
         """The faults that last now."""
         return list(self._active.values())
+
+    def is_troubled(self) -> bool:
+        """Whether any fault lasts, or may be felt still, but for wall clocks that are wrong."""
+        lasting = {fault.kind for fault in self.active} - AT_ONCE - CLOCK_KINDS
+        has_after_effects = self.may_be_corrupt() or self._world.store.has_late_uploads
+        return bool(lasting or self.troubled) or has_after_effects
 
     @property
     def troubled(self) -> frozenset[str]:

@@ -7,4 +7,5 @@ final_state      It takes brokers, files and store apart into the values that `c
 observer         `ReplicaObserver` looks at the brokers after every event and publishes what has changed.
 quorum_replicas  `QuorumJudge` looks at the replicas of a quorum after every event: votes, commits, one log.
 retention        `RetentionJudge` checks that retention takes what it may, and nothing else.
+tiering          `TieringJudge` checks that closed segments go to the tier in time, faults or not.
 """

@@ -134,6 +134,11 @@ class SimObjectStore:
         finally:
             self._awaited.discard(key)
 
+    @property
+    def has_late_uploads(self) -> bool:
+        """Whether a process waits for an upload that takes long."""
+        return bool(self._awaited)
+
     def _arrive(self, key: str, data: bytes, uploader: Process | None) -> None:
         self.put(key, data, uploader if key in self._awaited else None)
 

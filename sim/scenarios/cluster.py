@@ -71,6 +71,7 @@ from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
 from ..judges.observer import ReplicaObserver
 from ..judges.quorum_replicas import QuorumJudge
 from ..judges.retention import RecentClock, RetentionJudge
+from ..judges.tiering import TieringJudge
 from ..machine.filesystem import LOG_DIRECTORIES
 from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
@@ -79,7 +80,7 @@ from .administrator import GROUP_VERSION, Administrator
 from .cluster_clients import ClusterClients, Work
 from .cluster_nodes import ClusterNodes
 from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions, start_groups
-from .cluster_state import metadata_changes, unsettled
+from .cluster_state import lags, metadata_changes, unsettled
 from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
@@ -304,13 +305,12 @@ class ClusterScenario:
 
     def _judge_promises(self) -> list[Judge]:
         """Make the judges of what settings promise by when, faults or not."""
-        options, now_s = self.options, self.world.loop.time
+        options, now_s, image = self.options, self.world.loop.time, lambda: self.truth.image
         return [
-            IsrLingerersJudge(
-                lambda: self.truth.image, now_s, self._is_running, lag_time_max_ms=options.lag_time_max_ms
-            ),
+            IsrLingerersJudge(image, now_s, self._is_running, lag_time_max_ms=options.lag_time_max_ms),
             AnswersJudge(lambda: self.injector.troubled, lambda: int(now_s() * 1000)),
-            UnfencedJudge(lambda: self.truth.image, now_s, session_timeout_ms=options.session_timeout_ms),
+            UnfencedJudge(image, now_s, session_timeout_ms=options.session_timeout_ms),
+            TieringJudge(partial(lags, self.truth, self.nodes.brokers), self.injector.is_troubled, image, now_s),
         ]
 
     def _is_running(self, replica: ReplicaStatus) -> bool:

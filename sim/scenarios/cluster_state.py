@@ -18,9 +18,11 @@ from ...remote.core import (
     covering,
     is_within_lineage,
 )
+from ...rlm import TierMode, TierPolicy
 from ..judges.broker_losses import is_compacted
 from ..judges.core.truth import ClusterTruth
 from ..judges.final_state import Brokers, not_converged
+from ..judges.tiering import Lag
 from ..machine.clock import EPOCH_MS
 from ..machine.objects import SimObjectStore
 
@@ -99,6 +101,26 @@ def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]
         wanted = min(log.state.segments.active.base_offset, log.state.offsets.last_stable_offset)
         if tiered_end < wanted:
             yield str(name.topic_partition), f"is tiered up to {tiered_end}, closed segments end at {wanted}"
+
+
+def lags(truth: ClusterTruth, brokers: Callable[[], Brokers]) -> Iterator[Lag]:
+    """Yield the partitions whose leader has to copy something, and no other broker's copy in its way."""
+    for name, leader, log, ledger in _ledgers(truth, brokers()):
+        state, registration = log.state, truth.image.partition(name.topic_partition)
+        ends = [segment.base_offset for segment in list(state.segments)[1:]]
+        closed_end = max((end for end in ends if end <= state.offsets.last_stable_offset), default=0)
+        if registration is None or TierPolicy.of(name.topic, state.config).mode is not TierMode.COPYING:
+            continue
+        tiered_end = max([state.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
+        rivals = [
+            segment
+            for segment in ledger.segments()
+            if segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED
+            and segment.broker_id != leader.config.node_id
+            and segment.end_offset >= tiered_end
+        ]
+        if tiered_end < closed_end and state.failure is None and not rivals:
+            yield Lag(name, (leader.config.node_id, registration.leader_epoch, id(log)), tiered_end, closed_end)
 
 
 def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import ClusterImage, PartitionRegistration, TopicImage
-from tierfetch.log.core import EpochEntry, LeaderEpochCache
+from tierfetch.log.core import EpochEntry, LeaderEpochCache, LogConfig
 from tierfetch.plugins.layout import partition_directory, segment_key
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.core import (
@@ -24,7 +24,7 @@ from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.truth import ClusterTruth
 from tierfetch.sim.machine.clock import EPOCH_MS
 from tierfetch.sim.machine.world import World
-from tierfetch.sim.scenarios.cluster_state import _of_deleted_topics, _of_leftovers
+from tierfetch.sim.scenarios.cluster_state import _of_deleted_topics, _of_leftovers, lags
 
 GONE = TopicIdPartition(UUID(int=1), "side-1", 0)
 KEY = f"{partition_directory(GONE)}/{0:020}-AAAAAAAAAAAAAAAAAAAAAA.log"
@@ -128,3 +128,34 @@ def test_an_object_has_a_name_in_the_ledger() -> None:
         world.store.remove(foreign)
         world.store.put(foreign, b"records")
         assert not list(_of_leftovers(truth, brokers, world.store))
+
+
+def lagging(
+    *states: RemoteLogSegmentState, stable: int = 30, leader: int = 1, failure: str | None = None, copies: bool = True
+) -> list[tuple[int, int]]:
+    """The end of the tier, and of what should be in it, of a log whose segments begin at 0, 10, 20 and 30."""
+    ledger = RemoteLogLedger(NAME)
+    for segment in [SEGMENT] if states else []:
+        ledger.apply(segment)
+        for state in states[1:]:
+            ledger.apply(RemoteLogSegmentMetadataUpdate(segment.segment_id, state, EPOCH_MS, 2))
+    truth, brokers = led(ledger, leader)
+    state = brokers[leader].hosted.partitions[NAME.topic_partition].log.state
+    state.segments = [SimpleNamespace(base_offset=offset) for offset in (0, 10, 20, 30)]
+    state.offsets, state.failure = SimpleNamespace(last_stable_offset=stable), failure
+    state.config = LogConfig(remote_storage_enable=True, remote_log_copy_disable=not copies)
+    return [(lag.tiered_end, lag.closed_end) for lag in lags(truth, lambda: brokers)]
+
+
+def test_a_tier_lags_where_whole_segments_are_closed_and_stable() -> None:
+    assert lagging() == [(0, 30)]
+    assert lagging(STARTED, FINISHED) == [(10, 30)]
+    assert lagging(STARTED, FINISHED, stable=29) == [(10, 20)], "a transaction is open in the last one"
+    assert lagging(STARTED, FINISHED, stable=19) == []
+
+
+def test_a_tier_does_not_lag_where_nothing_may_be_copied() -> None:
+    assert lagging(copies=False) == []
+    assert lagging(failure="a write failed") == []
+    assert lagging(STARTED, leader=1) == [], "broker 2 may be at it"
+    assert lagging(STARTED, leader=2) == [(0, 30)], "it is its own"
