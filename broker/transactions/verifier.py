@@ -137,11 +137,8 @@ class TransactionVerifier:
     def _ask(
         self, name: TopicPartition, question: Question, producers: ProducerStateManager
     ) -> asyncio.Future[_Verdict]:
-        key = (name, question)
         verdict: asyncio.Future[_Verdict] = asyncio.get_running_loop().create_future()
-        self._in_flight[key] = verdict
-        # Before anything waits for it: what comes after the answer must not find it.
-        verdict.add_done_callback(lambda _: self._in_flight.pop(key, None))
+        self._in_flight[name, question] = verdict
         waiting = self._waiting.setdefault(question, _Waiting())
         waiting.partitions[name] = _Asked(producers, verdict)
         if waiting.runner is None:
@@ -155,12 +152,19 @@ class TransactionVerifier:
                 partitions, waiting.partitions = waiting.partitions, {}
                 verdicts = await self._verdicts(question, partitions)
                 for name, asked in partitions.items():
-                    asked.verdict.set_result(verdicts[name])
+                    self._settle(name, question, asked, verdicts[name])
         finally:
             del self._waiting[question]
-            for asked in (*partitions.values(), *waiting.partitions.values()):
+            for name, asked in (*partitions.items(), *waiting.partitions.items()):
                 if not asked.verdict.done():
-                    asked.verdict.set_result(_Verdict(ErrorCode.coordinator_not_available))
+                    self._settle(name, question, asked, _Verdict(ErrorCode.coordinator_not_available))
+
+    def _settle(self, name: TopicPartition, question: Question, asked: _Asked, verdict: _Verdict) -> None:
+        """Continue the batches that wait. One that comes from now on asks anew: it would find a future that is done,
+        and overtake those, which continue a turn of the loop later.
+        """
+        del self._in_flight[name, question]
+        asked.verdict.set_result(verdict)
 
     async def _verdicts(
         self, question: Question, partitions: Mapping[TopicPartition, _Asked]

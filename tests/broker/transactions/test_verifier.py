@@ -99,6 +99,24 @@ async def test_a_batch_of_an_open_transaction_does_not_overtake_one_that_waits()
     await verify.close()
 
 
+async def test_a_batch_that_comes_as_the_answer_does_overtakes_none() -> None:
+    """One comes in each turn of the loop, so one comes between the answer and those that wait for it."""
+    other = OtherBroker()
+    verify, hosted, order = verifier(other), partition(), list[int]()
+
+    async def batch(number: int) -> None:
+        await verify.verify(hosted, ADDING, knows_abortable=True)
+        order.append(number)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(40):
+            group.create_task(batch(number))
+            await asyncio.sleep(0)
+            if number == 10:
+                other.may_answer.set()
+    assert order == sorted(order)
+
+
 async def test_partitions_that_wait_share_the_next_question() -> None:
     other = OtherBroker()
     verify = verifier(other)
