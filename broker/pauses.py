@@ -68,7 +68,7 @@ class GarbageCollection:
         self._began_s = 0.0
         self._collect_at_s = 0.0
         self._may_have_grown = True
-        """Whether the oldest generation may have more objects than at the last look: to count them is to list them."""
+        """Whether the oldest generation may have more objects than at the last look: counting lists them all."""
         self._thresholds = gc.get_threshold()
 
     def begin(self) -> None:

@@ -212,6 +212,7 @@ class TransactionHandlers:
                     is_commit=request.committed,
                     transaction_version=version,
                 ),
+                parks=not request.committed,
             )
             error = reply.error
             if version >= EPOCH_BUMP_SINCE:

@@ -4,7 +4,8 @@ It performs what the machine of a transactional id decides: records go to the wr
 the futures that are the tokens. The leader epoch is the coordinator epoch that markers carry.
 
 A request that finds a transaction on its way to its end waits up to `PARK_S` for that end: clients repeat it only after
-a back-off, which would take longer than the markers.
+a back-off, which would take longer than the markers. A commit does not wait: at times Java's producer (4.3) sends it
+before the first batch of its transaction, and what it repeats waits for the batches, as it should have.
 
 | a record | then |
 |---|---|
@@ -99,12 +100,12 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
 
     # Requests.
 
-    async def ask(self, transactional_id: str, event_of: Callable[[Token], Event]) -> Reply:
+    async def ask(self, transactional_id: str, event_of: Callable[[Token], Event], *, parks: bool = True) -> Reply:
         """Step a transactional id with an event, and return the answer once it is durable. Raise KafkaError with the
-        code that a client gets.
+        code that a client gets. `parks`: whether it may wait for a transaction that ends.
         """
         reply = await self._ask(transactional_id, event_of)
-        if reply.error is ErrorCode.concurrent_transactions and await self._has_ended(transactional_id):
+        if parks and reply.error is ErrorCode.concurrent_transactions and await self._has_ended(transactional_id):
             reply = await self._ask(transactional_id, event_of)
         return reply
 

@@ -56,9 +56,9 @@ class TransactionCoordinator(Coordinator[ActiveShard]):
             self._each(self.settings.expire_interval_ms, ActiveShard.expire)
         return ActiveShard(partition, self._services)
 
-    async def ask(self, transactional_id: str, event_of: Callable[[Token], Event]) -> Reply:
-        """Return the answer to a request; raise KafkaError as in `coordinator.roles`."""
-        return await self.shard_for(transactional_id).ask(transactional_id, event_of)
+    async def ask(self, transactional_id: str, event_of: Callable[[Token], Event], *, parks: bool = True) -> Reply:
+        """Return the answer to a request; raise KafkaError as in `coordinator.roles`. `parks`: as in `active_shard`."""
+        return await self.shard_for(transactional_id).ask(transactional_id, event_of, parks=parks)
 
     def verify(
         self, transactional_id: str, producer: Producer, partitions: frozenset[TopicPartition]

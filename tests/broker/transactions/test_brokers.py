@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.broker.environment import wall_clock_ms
+from tierfetch.broker.transactions import active_shard
 from tierfetch.broker.transactions.core.states import TransactionState
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Request, ResponseT
@@ -307,3 +308,24 @@ async def test_a_request_waits_for_the_end_of_the_transaction_before(nodes: Node
         assert await producer.end() is NONE
     (active,) = nodes[producer.coordinator].transactions.coordinator.shards
     await until(lambda: not active._ends)
+
+
+async def test_a_commit_that_comes_too_soon_is_answered_at_once(
+    nodes: Nodes, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java's producer may send it before the first batch of its transaction: what it repeats waits for the batches."""
+    monkeypatch.setattr(active_shard, "PARK_S", 60)
+    await nodes.start(1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    await nodes.start(2)
+    await nodes.topic("there", 2)
+    assert await producer.produce("there") is NONE
+    await nodes.stop(2)
+    assert await producer.end() is NONE
+    await producer.until_in(TransactionState.PREPARE_COMMIT)
+    assert await producer.end() is ErrorCode.concurrent_transactions
+    await nodes.start(2)
+    await producer.until_in(TransactionState.COMPLETE_COMMIT)
+    assert await producer.produce("there") is NONE
+    assert await producer.end() is NONE
