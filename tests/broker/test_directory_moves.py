@@ -322,6 +322,25 @@ async def test_D4_another_destination_that_is_requested_in_the_middle_of_a_step_
     await nodes.produce(1, 3)
 
 
+async def test_D4_a_log_that_grows_all_the_time_is_moved(
+    nodes: TwoDirectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never caught up with at the end of a step that waits for the disk."""
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    other, real = nodes.other, PartitionLog.take_history
+
+    async def while_it_grows(future: PartitionLog, current: PartitionLog) -> None:
+        await real(future, current)
+        await nodes.produce(1, 1)
+
+    monkeypatch.setattr(PartitionLog, "take_history", while_it_grows)
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: nodes.moves.count == 0)
+    assert nodes.home is other
+
+
 async def test_D4_a_copy_that_fails_as_the_current_directory_is_requested_ends_the_move(
     nodes: TwoDirectories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
