@@ -1,4 +1,4 @@
-"""What a server knows of a SCRAM user, without the exchange: the metadata image and the settings need no more."""
+"""What a server knows of a SCRAM user, without the exchange: all that the metadata image and the settings need."""
 
 from __future__ import annotations
 
