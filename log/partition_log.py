@@ -36,7 +36,7 @@ from .replica.recovery import LogLocation, load
 from .replica.recovery_report import RecoveryReport
 from .replica.replay import producer_snapshot_at
 from .replica.state import LogState
-from .replica.takeover import CopyRest, Takeover, take_history, wait_until_stored
+from .replica.takeover import CopyRest, Takeover, has_history, take_history, wait_until_stored
 from .replica.trimming import Trimming
 from .replica.truncation import Truncation
 from .replica.warming import SegmentToWarm, Warming
@@ -278,6 +278,10 @@ class PartitionLog:
     async def take_history(self, current: PartitionLog) -> None:
         """Take, durably, from the log that this one is a copy of what no batch says; see `takeover`."""
         await take_history(current.state, self.state)
+
+    def has_history(self, current: PartitionLog) -> bool:
+        """Return whether it has taken that, and nothing of it has changed since."""
+        return has_history(current.state, self.state)
 
     @run_to_completion
     async def take_over(

@@ -45,7 +45,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...log import PartitionLog
-from ...log.core import CaughtUp, Restart, future_directory
+from ...log.core import Restart, future_directory
 from ...log.keeper import LogDirectory, LogManager, advance, create_future, drop_future, pending_step, switch
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition, describe_error
 from ..cluster.view import PartitionRegistration
@@ -323,7 +323,7 @@ class DirectoryMoves:
             return False
         if move.destination is not destination:
             return False  # another one was requested meanwhile: the future log is not there
-        if move.key not in self.directories.promised and not await self._promise(move, current, future):
+        if not await self._is_promised(move, current, future):
             return False
         if self._is_counted_there(move) and await switch(self._logs, move.key.topic_partition):
             _log.info("%s was moved to %s", move.key.topic_partition, destination.path)
@@ -332,16 +332,18 @@ class DirectoryMoves:
         await self._wait_for_records(move, current)
         return False
 
-    async def _promise(self, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
-        """Have the controller count on the destination; return False if something has changed meanwhile."""
-        destination = move.destination
-        await future.take_history(current)
-        if move.destination is not destination or not isinstance(pending_step(current, future), CaughtUp):
+    async def _is_promised(self, move: _Move, current: PartitionLog, future: PartitionLog) -> bool:
+        """Have the controller count on the destination, now that the future log has everything; False if it first had
+        to wait for the disk: a log that is produced to has grown by then.
+        """
+        if not future.has_history(current):
+            await future.take_history(current)
             return False
-        # The hold comes first: the controller may count on the destination before the report is answered.
-        current.hold_at(future.state.offsets.settled_end_offset)
-        self.directories.promised[move.key] = destination.directory_id
-        self._report(move)
+        if move.key not in self.directories.promised:
+            # The hold comes first: the controller may count on the destination before the report is answered.
+            current.hold_at(future.state.offsets.settled_end_offset)
+            self.directories.promised[move.key] = move.destination.directory_id
+            self._report(move)
         return True
 
     async def _give_up(self, move: _Move) -> None:

@@ -78,7 +78,7 @@ from .index import (
 from .producer_snapshot import decode_snapshot, decoded_slices, encode_snapshot
 from .producer_state import AppendOrigin, ProducerStateEntry
 from .producers import ProducerStateManager
-from .replica_copy import CaughtUp, Restart
+from .replica_copy import Restart
 from .segment_indexes import SegmentIndexes
 from .validation import check_size
 
@@ -130,7 +130,6 @@ __all__ = [
     "AbortedTransaction",
     "AppendOrigin",
     "Boolean",
-    "CaughtUp",
     "ConfigError",
     "CorruptFileError",
     "EpochEnd",

@@ -1,7 +1,7 @@
 """Moves a log to another log directory of its node, while it is used (KIP-113): by way of a future log.
 
-    create_future -> advance, until it returns None -> `take_history` -> the controller counts on it -> switch
-                  \\-> drop_future, in whatever state
+    create_future -> advance, until it returns None -> `take_history` -> advance again -> the controller counts on it
+                  \\-> drop_future, in whatever state                                                    -> switch
 
 | found at the start | becomes |
 |---|---|

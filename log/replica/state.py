@@ -139,6 +139,8 @@ class LogState:
     """Callbacks that run once, when the log fails; not when it is closed."""
     leader_epoch_floor: int = 0
     """The lowest leader epoch whose appends are accepted: lower leaders decided before the leadership changed."""
+    has_history: bool = False
+    """Whether the future log of another one has taken from it what no batch says, since it was last emptied."""
     copied_end_offset: int | None = None
     """The offset up to which the log's future log has it, while the controller may count on that one (`takeover`)."""
     keeps_deletes: bool = False

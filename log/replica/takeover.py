@@ -134,6 +134,12 @@ async def take_history(state: LogState, future: LogState) -> None:
         future.epochs.prepend(entry for entry in state.epochs.entries if entry.start_offset < start_offset)
         await future.save_epochs()
         await future.disk.sync_directory(future.directory)
+        future.has_history = True
+
+
+def has_history(state: LogState, future: LogState) -> bool:
+    """Return whether a future log has taken it, as it is now."""
+    return future.has_history and (future.is_adopted, future.is_thin) == (state.is_adopted, state.is_thin)
 
 
 async def _copy_marks(state: LogState, future: LogState) -> None:

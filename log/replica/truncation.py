@@ -132,6 +132,7 @@ class Truncation:
         removed = state.segments.replace_all(segment)
         self._lower_end(offset)
         state.epochs.clear()
+        state.has_history = False
         state.high_watermark = state.recovery_point = state.log_end_offset = offset
         is_raised = log_start_offset > state.log_start_offset
         state.log_start_offset, state.log_start_known = log_start_offset, True

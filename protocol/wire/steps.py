@@ -4,7 +4,7 @@
     message = run_to_end(steps)                                 # or an event loop drives it, other work in between
 
 Of elements whose class says so (`is_written_often`) the bytes are kept for the next message with the same object, up to
-`KEPT_BYTES_MAX`.
+`KEPT_BYTES_MAX`; unless there is nothing in them.
 
 What is read and written is what `message_codec` reads and writes. Only arrays take steps: a structure without arrays is
 read and written at once.
@@ -54,11 +54,12 @@ def _has_arrays(entity_type: type[Entity]) -> bool:
     )
 
 
-def _has_long_arrays(entity_type: type[Entity]) -> bool:
-    """Whether one has arrays of structures with arrays: it takes steps of its own, where others are written at once."""
-    return any(
-        schema.is_array and schema.entity is not None and _has_arrays(schema.entity)
+def _long_arrays(entity_type: type[Entity]) -> tuple[str, ...]:
+    """The arrays of structures with arrays: who has one takes steps of its own, where others are written at once."""
+    return tuple(
+        schema.plain_name
         for schema in schema_of(entity_type)
+        if schema.is_array and schema.entity is not None and _has_arrays(schema.entity)
     )
 
 
@@ -162,8 +163,9 @@ def _array_writer(cls: type[Message], schema: FieldSchema) -> WriteSteps:
         nested_cls = nested_class(cls, schema.plain_name)
         nested = stepping_writer(nested_cls, schema.entity)
         if nested_cls.is_written_often:
-            kept = _Kept(nested_cls, nested)
-            if _has_long_arrays(schema.entity):
+            long_arrays = _long_arrays(schema.entity)
+            kept = _Kept(nested_cls, nested, long_arrays)
+            if long_arrays:
                 nested = kept.write_steps
             else:
                 write_one, nested = kept.write, None
@@ -201,9 +203,12 @@ def _begun(writer: Writer, held: object, place: str, *, is_nullable: bool) -> tu
 class _Kept:
     """The bytes of elements that were written as one version of their message, by identity."""
 
-    def __init__(self, cls: type[Message], write: Callable[[Writer, Message], Steps[None]]) -> None:
+    def __init__(
+        self, cls: type[Message], write: Callable[[Writer, Message], Steps[None]], long_arrays: tuple[str, ...] = ()
+    ) -> None:
         self._cls = cls
         self._write = write
+        self._long_arrays = long_arrays
         self._found: dict[int, tuple[Message, bytes]] = {}
         """Each holds its object, so that no other one has the id."""
         self._size_bytes = 0
@@ -218,7 +223,12 @@ class _Kept:
             writer.out += found[1]
 
     def write_steps(self, writer: Writer, held: Message) -> Steps[None]:
-        """Do the same; the first time in steps."""
+        """Do the same; the first time in steps. An element whose long arrays are empty costs as much to keep as to
+        write, and may be one of as many as a client likes: the answers about topics that are not there.
+        """
+        if not any(getattr(held, name) for name in self._long_arrays):
+            yield from self._write(writer, held)
+            return
         found = self._found.get(id(held))
         if found is None:
             own = Writer(flexible=writer.flexible)

@@ -15,6 +15,7 @@ import pytest
 from tierfetch.broker.replicas import directory_moves
 from tierfetch.broker.replicas.directory_moves import DirectoryMoves
 from tierfetch.log.core import AppendOrigin
+from tierfetch.log.core.file_names import ADOPTED_FILE
 from tierfetch.log.keeper.future_logs import advance
 from tierfetch.log.keeper.log_directory import LogDirectory
 from tierfetch.log.partition_log import PartitionLog
@@ -160,6 +161,27 @@ async def test_D4_the_controller_knows_the_directory_before_the_switch_and_only_
     assert nodes.log.state.high_watermark == 6, "the future log does not have it"
     future.hold_at(None)
     await until(lambda: nodes.log.state.high_watermark == appended.last_offset + 1)
+    view.reach()
+    await until(lambda: nodes.moves.count == 0)
+    assert nodes.home is other
+
+
+async def test_D4_a_mark_that_goes_while_the_controller_is_asked_goes_from_the_copy_too(nodes: TwoDirectories) -> None:
+    """A replica that joins the ISR then must not count as empty if a crash makes its copy the log."""
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    other, view = nodes.other, cast(FakeClusterView, nodes[1].view)
+    nodes.log.state.is_adopted = True
+    view.is_reachable = False
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: bool(nodes.moves.directories.promised))
+    future = other.futures[NAME]
+    assert future.state.is_adopted
+    await nodes.log.confirm_adoption()
+    await nodes.produce(1, 1)
+    await until(lambda: not future.state.is_adopted)
+    assert not (future.state.directory / ADOPTED_FILE).exists()
     view.reach()
     await until(lambda: nodes.moves.count == 0)
     assert nodes.home is other
@@ -320,6 +342,25 @@ async def test_D4_another_destination_that_is_requested_in_the_middle_of_a_step_
     assert nodes.recorded == home.directory_id
     assert not [*other.path.glob("t-0"), *other.path.glob("t-0.*-future")]
     await nodes.produce(1, 3)
+
+
+async def test_D4_a_log_that_grows_all_the_time_is_moved(
+    nodes: TwoDirectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never caught up with at the end of a step that waits for the disk."""
+    await nodes.begin()
+    await nodes.known_topic(1)
+    await nodes.produce(1, 3)
+    other, real = nodes.other, PartitionLog.take_history
+
+    async def while_it_grows(future: PartitionLog, current: PartitionLog) -> None:
+        await real(future, current)
+        await nodes.produce(1, 1)
+
+    monkeypatch.setattr(PartitionLog, "take_history", while_it_grows)
+    assert await nodes.alter(other.path) is ErrorCode.none
+    await until(lambda: nodes.moves.count == 0)
+    assert nodes.home is other
 
 
 async def test_D4_a_copy_that_fails_as_the_current_directory_is_requested_ends_the_move(

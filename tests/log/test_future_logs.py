@@ -227,6 +227,20 @@ async def test_D4_a_crash_before_the_switch_keeps_the_marks_of_a_replica(mark: s
     assert (node.place, getattr(node.log.state, mark)) == (B, True)
 
 
+async def test_D4_a_copy_that_is_emptied_or_marked_anew_has_to_take_the_history_again() -> None:
+    node = await node_with_log(MemoryDisk(), config=TIERED)
+    future = await copy_all(node)
+    assert not future.has_history(node.log)
+    await future.take_history(node.log)
+    assert future.has_history(node.log)
+    node.log.state.is_thin = True
+    assert not future.has_history(node.log)
+    await future.take_history(node.log)
+    assert future.has_history(node.log)
+    await future.truncate_fully_and_start_at(0)
+    assert not future.has_history(node.log)
+
+
 async def test_D4_a_log_start_in_the_middle_of_a_batch() -> None:
     node = await node_with_log(MemoryDisk(), count=1)
     log = node.log

@@ -10,11 +10,13 @@ from tierfetch.log.core import LogConfig
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import Record, build_batch
+from tierfetch.protocol.wire.framing import FrameAssembler
 from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 from tierfetch.tests.log.logs import (
     Stall,
     append,
     code_of,
+    data_batch,
     offsets_of,
     open_log,
     read_bytes,
@@ -48,6 +50,53 @@ async def test_a_log_that_rests_holds_no_bytes_of_its_last_append() -> None:
     received = bytearray(build_batch([Record(0, 0, value=b"v")], base_offset=0, partition_leader_epoch=0))
     await log.append_as_follower(memoryview(received))
     received.append(0)  # BufferError while a view of it is left
+
+
+async def test_a_receive_buffer_is_not_used_again_while_a_write_refers_to_it() -> None:
+    """Also where whoever appended has given up: the write goes on, and the next frame must not get its bytes."""
+    stall = Stall()
+    log = await open_log(MemoryDisk(before_effect=stall), config=LogConfig(segment_bytes=1_000_000))
+    received = FrameAssembler(10_000_000, recycles=True)
+    sent = [data_batch(base_offset=offset, epoch=0, value=bytes([offset]) * 100_000) for offset in range(3)]
+    tasks = [asyncio.create_task(append(log, epoch=0))]  # it assigns the epoch, and holds up the others
+    await settle()
+    buffers: list[object] = []
+    for offset, batch in enumerate(sent[1:], 1):
+        frame = whole_frame(received, batch)
+        buffers.append(frame.obj)
+        tasks.append(asyncio.create_task(log.append_as_follower(frame[:])))
+        del frame
+        await settle()
+        tasks[offset].cancel()
+        await asyncio.wait([tasks[offset]])
+    last = whole_frame(received, data_batch(value=b"x" * 100_000))
+    assert len({id(each) for each in (*buffers, last.obj)}) == 3
+    buffers.append(last.obj)
+    del last
+    stall.is_open.set()
+    await tasks[0]
+    await settle()
+    assert log.state.log_end_offset == 3
+    values = [record.value for record in records_of(await read_bytes(log))]
+    assert values[1:] == [bytes([offset]) * 100_000 for offset in (1, 2)]
+    del tasks
+    again = whole_frame(received, data_batch(value=b"y" * 100_000))
+    assert again.obj is buffers[-1], "nobody refers to it any longer"
+
+
+def whole_frame(assembler: FrameAssembler, payload: bytes | bytearray) -> memoryview:
+    """Return the frame of this payload, received through the assembler."""
+    data = memoryview(len(payload).to_bytes(4, "big") + payload)
+    while data:
+        buffer = assembler.get_buffer()
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        del buffer
+        assembler.filled(count)
+        data = data[count:]
+        frame = assembler.frame()
+    assert frame is not None
+    return frame
 
 
 async def test_what_queues_up_behind_a_write_goes_into_the_file_as_one() -> None:

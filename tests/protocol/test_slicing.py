@@ -131,6 +131,28 @@ def test_a_topic_is_written_in_steps_once(version: int) -> None:
     assert len(joined(first)) - empty == sum(size - empty for size in each)
 
 
+@pytest.mark.parametrize("version", [4, 12])
+def test_what_is_answered_of_a_topic_that_is_not_there_is_not_kept(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may name as many of them as it likes: their objects outweigh, and push out, what others ask for."""
+    known = MetadataResponseTopic(name="t", partitions=(MetadataResponsePartition(partition_index=0, leader_id=1),))
+    kept: list[Message] = []
+    written = _Kept._written
+
+    def noted(self: _Kept, own: Writer, held: object) -> Steps[None]:
+        if isinstance(held, MetadataResponseTopic):
+            kept.append(held)
+        return written(self, own, held)
+
+    monkeypatch.setattr(_Kept, "_written", noted)
+    for _ in range(2):
+        unknown = MetadataResponseTopic(name="nobody has it", partitions=())
+        response = MetadataResponse(brokers=(), topics=(known, unknown))
+        assert b"nobody has it" in joined(write_response(ApiKey.METADATA, version, 1, response))
+    assert kept == [known]
+
+
 def test_so_many_bytes_of_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tierfetch.protocol.wire.steps.KEPT_BYTES_MAX", 8)
 
