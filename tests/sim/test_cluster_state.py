@@ -24,7 +24,7 @@ from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.truth import ClusterTruth
 from tierfetch.sim.machine.clock import EPOCH_MS
 from tierfetch.sim.machine.world import World
-from tierfetch.sim.scenarios.cluster_state import _of_deleted_topics, _of_leftovers, lags
+from tierfetch.sim.scenarios.cluster_state import _of_deleted_topics, _of_leftovers, _of_tier, lags
 
 GONE = TopicIdPartition(UUID(int=1), "side-1", 0)
 KEY = f"{partition_directory(GONE)}/{0:020}-AAAAAAAAAAAAAAAAAAAAAA.log"
@@ -130,10 +130,23 @@ def test_an_object_has_a_name_in_the_ledger() -> None:
         assert not list(_of_leftovers(truth, brokers, world.store))
 
 
+class Segments(list[Any]):
+    @property
+    def active(self) -> Any:
+        return self[-1]
+
+
 def lagging(
     *states: RemoteLogSegmentState, stable: int = 30, leader: int = 1, failure: str | None = None, copies: bool = True
 ) -> list[tuple[int, int]]:
     """The end of the tier, and of what should be in it, of a log whose segments begin at 0, 10, 20 and 30."""
+    truth, brokers = tiered(*states, stable=stable, leader=leader, failure=failure, copies=copies)
+    return [(lag.tiered_end, lag.closed_end) for lag in lags(truth, lambda: brokers)]
+
+
+def tiered(
+    *states: RemoteLogSegmentState, stable: int = 30, leader: int = 1, failure: str | None = None, copies: bool = True
+) -> tuple[Any, Any]:
     ledger = RemoteLogLedger(NAME)
     for segment in [SEGMENT] if states else []:
         ledger.apply(segment)
@@ -141,10 +154,10 @@ def lagging(
             ledger.apply(RemoteLogSegmentMetadataUpdate(segment.segment_id, state, EPOCH_MS, 2))
     truth, brokers = led(ledger, leader)
     state = brokers[leader].hosted.partitions[NAME.topic_partition].log.state
-    state.segments = [SimpleNamespace(base_offset=offset) for offset in (0, 10, 20, 30)]
+    state.segments = Segments(SimpleNamespace(base_offset=offset) for offset in (0, 10, 20, 30))
     state.offsets, state.failure = SimpleNamespace(last_stable_offset=stable), failure
     state.config = LogConfig(remote_storage_enable=True, remote_log_copy_disable=not copies)
-    return [(lag.tiered_end, lag.closed_end) for lag in lags(truth, lambda: brokers)]
+    return truth, brokers
 
 
 def test_a_tier_lags_where_whole_segments_are_closed_and_stable() -> None:
@@ -159,3 +172,13 @@ def test_a_tier_does_not_lag_where_nothing_may_be_copied() -> None:
     assert lagging(failure="a write failed") == []
     assert lagging(STARTED, leader=1) == [], "broker 2 may be at it"
     assert lagging(STARTED, leader=2) == [(0, 30)], "it is its own"
+
+
+def test_at_the_end_all_is_in_the_tier_unless_a_deposed_leader_may_be_at_it() -> None:
+    def reasons(*states: RemoteLogSegmentState, at_ms: int, leader: int = 1) -> list[str]:
+        return [reason for _, reason in _of_tier(*tiered(*states, leader=leader), EPOCH_MS + at_ms)]
+
+    assert reasons(STARTED, FINISHED, at_ms=0) == ["is tiered up to 10, closed segments end at 30"]
+    assert reasons(STARTED, at_ms=1_000) == []
+    assert reasons(STARTED, at_ms=1_001) == ["is tiered up to 0, closed segments end at 30"]
+    assert len(reasons(STARTED, at_ms=0, leader=2)) == 1, "it is its own"
