@@ -140,12 +140,15 @@ class Sharers:
     async def _wait(self, lives: dict[asyncio.Task[None], None], seconds: float) -> None:
         """Let members live for a time; raise what one of them raises."""
         stopping = asyncio.create_task(self._shared.pause(seconds))
-        while not stopping.done():
-            done, _ = await asyncio.wait([stopping, *lives], return_when=asyncio.FIRST_COMPLETED)
-            for task in done & lives.keys():
-                del lives[task]
-                if not task.cancelled():
-                    task.result()
+        try:
+            while not stopping.done():
+                await asyncio.wait([stopping, *lives], return_when=asyncio.FIRST_COMPLETED)
+                for task in [each for each in lives if each.done()]:
+                    del lives[task]
+                    if not task.cancelled():
+                        task.result()
+        finally:
+            stopping.cancel()
 
     def _member(self, name: str) -> ShareMember:
         return ShareMember(
