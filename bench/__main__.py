@@ -86,8 +86,8 @@ SUITES = {
 def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_path: Path) -> None:
     """Measure tierfetch and Apache Kafka 4.3.0 in turn, on the same machine and data. Never a gate.
 
-    `all`, which runs everything in half an hour, and `fetch`, `model`, `partitions`, `soak` and `spark` have options of
-    their own: `python -m bench all --help`.
+    `all`, which runs most in half an hour, and `fetch`, `model`, `partitions`, `soak` and `spark` have options of their
+    own: `python -m bench all --help`.
     """
     console = Console()
     systems = [TIERFETCH]

@@ -1,8 +1,10 @@
 """How much each giver gives: as many replicas and bytes as one choice among the replicas of all of them would take.
 
-If every giver gave the same, those that have few cheap replicas would give dear ones. So the cheapest replicas of all
-are chosen first (choice.py), as many and as heavy as are wanted altogether, and what of them each giver holds is what
-it gives; but never so much that it leaves its band, and at least what it has above it.
+If every giver gave the same, those that have few cheap replicas would give dear ones. So each replica has a price for
+a byte on disk: its cost and a toll, which is the same for all. A giver first gives the cheapest of its own, for what it
+has above its band; then the cheapest of all givers go, until the bytes are there. The toll rises until these are not
+more replicas than are wanted: the higher it is, the fewer and heavier they are. What of them each giver holds is what
+it gives, but never so much that it leaves its band.
 """
 
 from __future__ import annotations

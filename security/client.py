@@ -1,12 +1,15 @@
 """How connections to other nodes are protected, and what this side presents: from a `ClientSettings`.
 
-The parsers of certificates, tokens and SCRAM are imported by what uses them: a node in plaintext starts without them.
+The parsers of certificates, tokens and SCRAM are imported for an identity that needs them, when it is made: a node in
+plaintext starts without them, and no connection waits for an import.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from .contexts import ReloadingContext
 from .core import oauthbearer, plain
@@ -18,6 +21,8 @@ from .core.scram_credential import ScramType
 from .core.settings import PLAINTEXT_CLIENT, ClientSettings, SecurityConfigError, TlsSettings
 from .principal import SecurityProtocol
 
+_Login = Callable[[], Awaitable[SaslClient]]
+
 
 class ClientIdentity:
     """SecurityConfigError if the settings' files cannot be used."""
@@ -25,8 +30,10 @@ class ClientIdentity:
     def __init__(self, settings: ClientSettings = PLAINTEXT_CLIENT) -> None:
         self._settings = settings
         self._context = None if settings.tls is None else _reloading(settings.tls)
+        self._login: _Login | None = None
         if settings.protocol.has_sasl:
             check_login(settings)
+            self._login = _login(settings)
 
     @property
     def settings(self) -> ClientSettings:
@@ -47,13 +54,8 @@ class ClientIdentity:
 
     async def sasl(self) -> SaslClient:
         """Return one authentication. OSError or SecurityConfigError if no token can be had."""
-        settings = self._settings
-        assert settings.jaas is not None, "SASL has a login module"
-        if settings.mechanism == oauthbearer.MECHANISM:
-            from .token_source import bearer_token
-
-            return OAuthBearerClient(await asyncio.to_thread(bearer_token, settings))
-        return _password_client(settings.mechanism or "", settings.jaas)
+        assert self._login is not None, "SASL has a login module"
+        return await self._login()
 
 
 def _reloading(settings: TlsSettings) -> ReloadingContext:
@@ -73,15 +75,37 @@ def check_login(settings: ClientSettings) -> None:
     settings.jaas.required("password")
 
 
-def _password_client(mechanism: str, jaas: JaasConfig) -> SaslClient:
+def _login(settings: ClientSettings) -> _Login:
+    """Return what begins an authentication. The settings have been checked."""
+    assert settings.jaas is not None, "SASL has a login module"
+    if settings.mechanism == oauthbearer.MECHANISM:
+        return _token_login(settings)
+    make = _password_client(settings.mechanism or "", settings.jaas)
+
+    async def login() -> SaslClient:
+        return make()
+
+    return login
+
+
+def _token_login(settings: ClientSettings) -> _Login:
+    from .token_source import bearer_token
+
+    async def login() -> SaslClient:
+        return OAuthBearerClient(await asyncio.to_thread(bearer_token, settings))
+
+    return login
+
+
+def _password_client(mechanism: str, jaas: JaasConfig) -> Callable[[], SaslClient]:
     user, password = jaas.required("username"), jaas.required("password")
     if mechanism == plain.PLAIN:
-        return PlainClient(user, password)
+        return partial(PlainClient, user, password)
     type_ = ScramType.of(mechanism)
     assert type_ is not None, mechanism
     from .core.scram import ScramClient
 
-    return ScramClient(type_, user, password)
+    return partial(ScramClient, type_, user, password)
 
 
 def open_client(settings: ClientSettings) -> ClientIdentity | None:

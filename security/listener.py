@@ -1,6 +1,7 @@
 """What a listener needs to protect and identify its connections: its TLS context and its SASL mechanisms.
 
-The parsers of certificates, tokens and SCRAM are imported by what uses them: a node in plaintext starts without them.
+The parsers of certificates, tokens and SCRAM are imported for an identity that needs them, when it is made: a node in
+plaintext starts without them, and no connection waits for an import.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .core.settings import ListenerSettings, MechanismSettings, TlsSettings
 from .principal import ANONYMOUS, USER, KafkaPrincipal, SecurityProtocol
 
 if TYPE_CHECKING:
+    from .core.scram import ScramServer
     from .tokens import TokenValidator
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class ListenerIdentity:
             for mechanism in settings.mechanisms.values()
             if (validator := _validator(mechanism)) is not None
         }
+        self._scram_server = _scram_server(settings)
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the context for a new connection, None without TLS."""
@@ -76,10 +79,9 @@ class ListenerIdentity:
             return OAuthBearerServer(self._validators[mechanism].validate)
         type_ = ScramType.of(mechanism)
         assert type_ is not None, mechanism
-        from .core.scram import ScramServer
-
+        assert self._scram_server is not None, mechanism
         credentials = self._credentials()
-        return ScramServer(
+        return self._scram_server(
             type_,
             lambda user: credentials.get(user, type_),
             lambda user: credentials.fake(user, type_),
@@ -91,6 +93,14 @@ def _reloading(name: str, settings: TlsSettings) -> ReloadingContext:
     from .tls import server_context
 
     return ReloadingContext(name, settings, server_context)
+
+
+def _scram_server(settings: ListenerSettings) -> type[ScramServer] | None:
+    if not any(map(ScramType.of, settings.mechanisms)):
+        return None
+    from .core.scram import ScramServer
+
+    return ScramServer
 
 
 def _validator(mechanism: MechanismSettings) -> TokenValidator | None:

@@ -1,4 +1,4 @@
-"""`python -m bench all`: every benchmark of the docs in a short form, with a line for each as it begins and ends."""
+"""`python -m bench all`: the benchmarks of the docs in a short form, with a line for each as it begins and ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ STOP_S: Final = 20.0
     "--results", type=click.Path(path_type=Path), default="bench-results/all", show_default=True, help="A directory."
 )
 def main(against: str, only: tuple[str, ...], budget_min: float, results: Path) -> None:
-    """Every benchmark of the docs in a short form, within 30 minutes. Exit code 1 if one fails or is left out."""
+    """The benchmarks of the docs in a short form, within 30 minutes, but `model` and those of coordinators.
+
+    Exit code 1 if one fails or is left out.
+    """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the benchmark under way is stopped first
     console = Console(soft_wrap=True)
     entries = [entry for entry in PLAN if not only or entry.name in only]

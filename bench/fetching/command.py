@@ -58,9 +58,22 @@ class Server:
 
 @click.command("fetch")
 @click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
-@click.option("--size-mb", default=400, show_default=True, help="Records of each place, in millions of bytes.")
+@click.option(
+    "--size-mb",
+    type=click.IntRange(min=1),
+    default=400,
+    show_default=True,
+    help="Records of each place, in millions of bytes.",
+)
 @click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
-@click.option("--connections", "counts", type=int, multiple=True, default=(1, 2, 4, 8), show_default=True)
+@click.option(
+    "--connections",
+    "counts",
+    type=click.IntRange(1, PARTITIONS),
+    multiple=True,
+    default=(1, 2, 4, 8),
+    show_default=True,
+)
 @click.option("--places", type=click.Choice([LOCAL, TIERED]), multiple=True, default=(LOCAL, TIERED), show_default=True)
 @click.option("--caches", type=click.Choice([WARM, COLD]), multiple=True, default=(WARM, COLD), show_default=True)
 @click.option("--json", "path", type=click.Path(path_type=Path), default="bench-results/fetch.json", show_default=True)

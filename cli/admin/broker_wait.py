@@ -193,6 +193,8 @@ class WaitingBar(StatusBar):
         """When all replicas were in sync, of those that were not at the first look; None if none was seen to come."""
         self.events: dict[str, None] = {}
         """What the outlook does not know of."""
+        self._other_moves = ""
+        """What of it is a number of replicas: the last one counts."""
         self._first_share: float | None = None
         self._bytes_left_max = 0
         self._clock = clock
@@ -229,6 +231,8 @@ class WaitingBar(StatusBar):
         if self._outlook is None:
             return ""
         if progress.is_alive and progress.replicas and (said := self._outlook.of_other_moves(progress.replicas)):
+            self.events.pop(self._other_moves, None)
+            self._other_moves = said
             self.events[said] = None
         return f"; {end_text(self._outlook.corrected(Sight(so_far_s, share), tuple(self.events)), so_far_s)}"
 

@@ -1,4 +1,4 @@
-"""What a server knows of a SCRAM user, without the exchange: all that the metadata image and the settings need."""
+"""What a server knows of a SCRAM user: all that the metadata image and the settings need, without the exchange."""
 
 from __future__ import annotations
 

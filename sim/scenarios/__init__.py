@@ -12,6 +12,7 @@ combined         `CombinedProcess` is a process with both roles on a simulated h
 controller_taps  It publishes heartbeats at the controllers' listeners, and holds requests of leaders up.
 controllers      A controller's process on a simulated host, and a quorum's.
 final_reads      `FinalReads` reads the main topic once a run is over.
+lives            It has clients of a place follow one another.
 operations/      A grammar of actions: rows that are drawn by weight, done, and replayed.
 operator         `Operator` does what operators do at a moment that a seed chooses.
 parties          `Parties` are the groups of a cluster: workers, members of a share group.

@@ -211,6 +211,9 @@ def test_an_inventory_that_the_cluster_contradicts_breaks_the_prediction_of_a_wa
     now[0] = 50.0
     said = bar._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=2))
     assert "the prediction no longer holds: it was predicted for 15 replicas, and there are 4" in said
+    for replicas in range(5, 50):
+        bar._end(BrokerProgress(3, is_alive=True, replicas=replicas, in_sync=2))
+    assert list(bar.events) == ["it was predicted for 15 replicas, and there are 49"], "the last number, not all"
     same = WaitingBar(lambda: now[0], OUTLOOK.model_copy(update={"moves": 4}))
     assert "no longer holds" not in same._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=2))
 

@@ -10,7 +10,7 @@ import pytest
 
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.sim.judges.core.acknowledged_writes import FinalLog
-from tierfetch.sim.judges.core.clients.deliveries import SLACK_MS, DeliveriesJudge
+from tierfetch.sim.judges.core.clients.deliveries import ERROR_AGAIN_MS, SLACK_MS, DeliveriesJudge
 from tierfetch.sim.judges.core.clients.share_events import (
     AcknowledgementAnswered,
     AcknowledgementAsked,
@@ -62,6 +62,9 @@ class Group:
 
     def gets_nothing(self, session: ShareSession) -> None:
         self.judge.on(RecordsGiven(session, (), (P,), self.now_ms))
+
+    def gets_an_error(self, session: ShareSession) -> None:
+        self.judge.on(RecordsGiven(session, (), (), self.now_ms, failed=(P,)))
 
     def asks_to_say(self, session: ShareSession, offset: int, kind: Kind) -> int:
         self.judge.on(AcknowledgementAsked(session, P, ((offset, kind),)))
@@ -223,6 +226,32 @@ def test_a_record_that_is_free_and_never_comes() -> None:
         group.gets_nothing(A)
 
 
+def test_an_error_is_not_repeated_within_a_second() -> None:
+    group = Group()
+    group.gets(A, 0)
+    group.now_ms = LOCK_MS + LOCK_MS + SLACK_MS + 10
+    for _ in range(3):
+        group.gets_an_error(B)
+        for _ in range(5):
+            group.now_ms += ERROR_AGAIN_MS // 5 - 1
+            group.gets_nothing(B)
+    group.now_ms += ERROR_AGAIN_MS
+    with violates("comes again"):
+        for _ in range(5):
+            group.gets_nothing(B)
+
+
+def test_an_error_ends_a_row_of_empty_fetches() -> None:
+    group = Group()
+    group.gets(A, 0)
+    group.now_ms = LOCK_MS + LOCK_MS + SLACK_MS
+    for _ in range(5):
+        group.gets_nothing(A)
+    group.gets_an_error(B)
+    group.now_ms += 10
+    group.gets_nothing(A)
+
+
 def test_a_fetch_without_an_answer_may_have_a_record() -> None:
     group = Group()
     group.gets(A, 0)
@@ -238,9 +267,31 @@ def test_a_fetch_without_an_answer_may_have_a_record() -> None:
         group.gets_nothing(A)
 
 
+def test_a_fetch_of_another_partition_excuses_nothing() -> None:
+    group = Group()
+    group.gets(A, 0)
+    for number in range(LIMIT):
+        session = ShareSession("c", "broker-1", 10 + number)
+        group.judge.on(RecordsAsked(session, (TopicPartition("in", 1),)))
+    with violates("finished first"):
+        group.starts(1)
+
+
 def test_the_start_passes_what_nobody_finished() -> None:
     group = Group()
     group.gets(A, 0)
+    with violates("finished first"):
+        group.starts(1)
+
+
+@pytest.mark.parametrize("kind", [Kind.ACCEPT, Kind.REJECT])
+def test_the_start_passes_what_is_about_to_be_answered(kind: Kind) -> None:
+    """The share coordinator has the end of a record before its member has the answer: seeds 11 and 16 of `shares`."""
+    group = Group()
+    group.gets(A, 0)
+    asked_ms = group.asks_to_say(A, 0, kind)
+    group.starts(1)
+    group.is_told(A, 0, kind, asked_ms, is_kept=False)
     with violates("finished first"):
         group.starts(1)
 
@@ -280,3 +331,12 @@ def test_what_is_lost_with_the_log_excuses_everything() -> None:
     group.starts(5)
     assert group.judge.left(P, 9) == []
     assert group.judge.anomalies({}, {}) == []
+
+
+def test_what_is_said_of_a_record_that_came_after_the_loss_is_not_judged() -> None:
+    group = Group()
+    group.has_lost = True
+    group.gets(A, 0)
+    group.says(A, 0, Kind.ACCEPT)
+    group.says(A, 0, Kind.RELEASE)
+    assert not group.judge.counts

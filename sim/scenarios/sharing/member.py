@@ -315,16 +315,19 @@ class ShareMember:
         self, address: Address, session: _Session, answer: ShareFetchResponse, saying: _Saying, asked_ms: int
     ) -> tuple[Given, ...]:
         given: list[Given] = []
-        unfit: set[TopicPartition] = set()
+        filled: set[TopicPartition] = set()
+        failed: set[TopicPartition] = set()
         for topic in answer.responses:
             for item in topic.partitions:
                 partition = self._all[item.partition_index]
                 saying.answered(partition, self._known(address, ErrorCode(item.acknowledge_error_code)))
-                if self._known(address, item.error_code) is not ErrorCode.none or item.acquired_records:
-                    unfit.add(partition)
+                if self._known(address, item.error_code) is not ErrorCode.none:
+                    failed.add(partition)
+                elif item.acquired_records:
+                    filled.add(partition)
                 given += _given(partition, item)
-        empty = tuple(sorted(session.partitions - unfit))
-        self._publish(RecordsGiven(session.name, tuple(given), empty, asked_ms))
+        empty = tuple(sorted(session.partitions - filled - failed))
+        self._publish(RecordsGiven(session.name, tuple(given), empty, asked_ms, tuple(sorted(failed))))
         return tuple(given)
 
     def _known(self, address: Address, code: ErrorCode) -> ErrorCode:

@@ -33,6 +33,7 @@ from ...judges.core.history import ACKS_ALL
 from ...machine.world import World
 from ..client import LATEST, AttemptFailedError, SimClient
 from ..cluster_clients import Work
+from ..lives import Lives, live_on
 from ..workers.coordinators import OF_GROUPS, CoordinatorClient, LaterError, RejoinError
 from ..workload import Pace, Producer, Shared
 from .member import ShareMember
@@ -117,14 +118,14 @@ class Sharers:
     async def _fill(self, place: int) -> None:
         """Have members in a place, one after the other, until everything is done."""
         rng = self._world.rng(f"share-place-{place}")
-        leaving: dict[asyncio.Task[None], None] = {}
+        leaving: Lives = {}
         try:
             for number in itertools.count(1):
                 member = self._member(f"sharer-{place}.{number}")
                 life = asyncio.create_task(self._live(member), name=f"sharer-{place}.{number}")
                 leaving[life] = None
                 self.counts["members of share groups"] += 1
-                await self._wait(leaving, rng.uniform(*LIFE_S))
+                await live_on(leaving, self._shared.pause(rng.uniform(*LIFE_S)))
                 if self._shared.stopping.is_set():
                     break
                 if rng.random() < KILLED_SHARE:
@@ -136,16 +137,6 @@ class Sharers:
             for task in leaving:
                 task.cancel()
             raise
-
-    async def _wait(self, lives: dict[asyncio.Task[None], None], seconds: float) -> None:
-        """Let members live for a time; raise what one of them raises."""
-        stopping = asyncio.create_task(self._shared.pause(seconds))
-        while not stopping.done():
-            done, _ = await asyncio.wait([stopping, *lives], return_when=asyncio.FIRST_COMPLETED)
-            for task in done & lives.keys():
-                del lives[task]
-                if not task.cancelled():
-                    task.result()
 
     def _member(self, name: str) -> ShareMember:
         return ShareMember(

@@ -28,6 +28,7 @@ from ...judges.core.history import ACKS_ALL
 from ...machine.world import World
 from ..client import AttemptFailedError, SimClient
 from ..cluster_clients import Work
+from ..lives import Lives, live_on
 from ..workload import Pace, Producer, Retries, Shared
 from .consumers import ConsumerMember
 from .coordinators import CoordinatorClient, LaterError
@@ -126,14 +127,14 @@ class Workforce:
     async def _fill(self, place: int) -> None:
         """Have workers in a place, one after the other, until everything is done."""
         rng = self._world.rng(f"place-{place}")
-        tasks: dict[asyncio.Task[None], None] = {}
+        tasks: Lives = {}
         try:
             while not self._shared.stopping.is_set():
                 number = self._newest[place] = self._newest.get(place, 0) + 1
                 self.counts["workers started"] += 1
                 worker = asyncio.create_task(self._work(place, number), name=f"worker-{place}.{number}")
                 tasks[worker] = None
-                await self._live(tasks, rng.uniform(*LIFE_S))
+                await live_on(tasks, self._shared.pause(rng.uniform(*LIFE_S)))
                 is_killed = not self._shared.stopping.is_set() and rng.random() >= ZOMBIE_SHARE
                 self.counts["workers killed"] += is_killed and worker.cancel()
             await asyncio.gather(*tasks, return_exceptions=False) if tasks else None
@@ -141,16 +142,6 @@ class Workforce:
             for task in tasks:
                 task.cancel()
             raise
-
-    async def _live(self, tasks: dict[asyncio.Task[None], None], seconds: float) -> None:
-        """Let workers work for a time; raise what one of them raises."""
-        stopping = asyncio.create_task(self._shared.pause(seconds))
-        while not stopping.done():
-            done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            for task in done & tasks.keys():
-                del tasks[task]
-                if not task.cancelled():
-                    task.result()
 
     async def _work(self, place: int, number: int) -> None:
         """One worker, from its start to its end."""

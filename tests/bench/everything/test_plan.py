@@ -1,4 +1,4 @@
-"""Every benchmark is in the plan, and the plan fits into its time."""
+"""Every benchmark is in the plan, or named as left out; and the plan fits into its time."""
 
 from __future__ import annotations
 

@@ -14,12 +14,13 @@
 | delivered          | in the end a record was never delivered, and few fetches were lost since it was there          |
 
 What excuses a violation is narrow. Answers of a broker that is not the leader, or was not when it was asked, say
-nothing of what the leader holds: their records count as delivered, no more. A member holds its lock as long as its
+nothing of what the leader holds: their records count as delivered, that is all. A member holds its lock as long as its
 session lives; the broker may see its connection end first, so a second holder is convicted only once the first one's
 session is continued, without being opened again. A fetch without an answer may have acquired anything, once: each
-counts as one delivery of every record, and as a lock until it must have ended. What is said too late of a record that
-its next holder has finished, or is about to, is answered without error, as by Apache Kafka, and means nothing. Where
-the log of a share coordinator or of the partition has lost something that the fault model permits (`has_lost`), nothing
+counts as one delivery of every record of what it asked for, and as a lock until it must have ended. One that comes
+empty within `ERROR_AGAIN_MS` of an error says nothing of that partition. What is said too late of a record that its
+next holder has finished, or is about to, is answered without error, as by Apache Kafka, and means nothing. Where the
+log of a share coordinator or of the partition has lost something that the fault model permits (`has_lost`), nothing
 more is said.
 """
 
@@ -51,6 +52,8 @@ SLOW_MS: Final = 1_000
 """A fetch that is under way for longer may have been answered long ago, and its answer be on its way."""
 EMPTY_ENOUGH: Final = 3
 NEVER: Final = -1
+ERROR_AGAIN_MS: Final = 1_000
+"""A session does not get the same error of a partition again within this (`broker/share/core/sessions.py`)."""
 UNANSWERED_MS: Final = 4_000
 """How long a fetch may be under way."""
 ENDS: Final = {
@@ -124,6 +127,8 @@ class DeliveriesJudge:
         self._lock_ms = lock_ms
         self._limit = limit
         self._asking: dict[ShareSession, tuple[int, tuple[TopicPartition, ...]]] = {}
+        self._failed_ms: dict[tuple[ShareSession, TopicPartition], int] = {}
+        """When a session got an error of a partition last."""
         self._suspects: dict[ShareSession, str] = {}
         """What a session has lost to another member: a violation if it lives."""
         self._coordinators_since_ms = 0
@@ -146,9 +151,9 @@ class DeliveriesJudge:
                 self._asking[session] = self._now_ms(), partitions
             case RecordsGiven():
                 self._given(event)
-            case AcknowledgementAsked():
+            case AcknowledgementAsked() if not self.is_over:
                 self._acknowledging(event)
-            case AcknowledgementAnswered():
+            case AcknowledgementAnswered() if not self.is_over:
                 self._acknowledged(event)
             case ShareSessionOver(session):
                 self._session_over(session)
@@ -200,8 +205,12 @@ class DeliveriesJudge:
                 record.deliveries += 1
                 self.counts["records delivered by share groups"] += 1
                 self.counts["records delivered again"] += record.deliveries > 1
+        for partition in event.failed:
+            self._failed_ms[event.session, partition], self._partitions[partition].empty = self._now_ms(), 0
         for partition in event.empty:
-            if self._leads(partition, event.session.host, event.asked_ms):
+            failed_ms = self._failed_ms.get((event.session, partition))
+            is_sound = failed_ms is None or event.asked_ms >= failed_ms + ERROR_AGAIN_MS
+            if is_sound and self._leads(partition, event.session.host, event.asked_ms):
                 self._came_empty(partition)
 
     def _hold(self, event: RecordsGiven, given: Given, record: _Record) -> None:
@@ -245,15 +254,18 @@ class DeliveriesJudge:
         for offset, record in shared.records.items():
             free_ms = max(record.free_ms, shared.led_since_ms)
             is_late = now_ms - free_ms > self._lock_ms + SLACK_MS
-            if is_late and not self._may_be_finished(shared, record):
+            if is_late and not self._may_be_finished(partition, record):
                 detail = f"free since {free_ms} ms; {shared.empty} fetches in a row were answered without it"
                 self._convict("comes again", partition, offset, detail)
 
-    def _may_be_finished(self, shared: _Shared, record: _Record) -> bool:
-        """Return whether it may be finished: acknowledged, or delivered as often as is allowed."""
-        lost = [asked_ms for asked_ms in shared.lost_ms if asked_ms >= record.given_ms - UNANSWERED_MS]
-        deliveries = record.count_max + len(lost) + len(self._asking)
-        return record.finished_ms != NEVER or record.is_unclear or deliveries >= self._limit
+    def _may_be_finished(self, partition: TopicPartition, record: _Record) -> bool:
+        """Return whether it may be finished: acknowledged, perhaps not answered yet, or delivered to the limit."""
+        lost_ms = self._partitions[partition].lost_ms
+        lost = sum(asked_ms >= record.given_ms - UNANSWERED_MS for asked_ms in lost_ms)
+        under_way = sum(partition in asked for _, asked in self._asking.values())
+        deliveries = record.count_max + lost + under_way
+        is_said = record.finished_ms != NEVER or record.is_unclear or bool(record.ending)
+        return is_said or deliveries >= self._limit
 
     # What is said of it.
 
@@ -292,7 +304,7 @@ class DeliveriesJudge:
         is_other = holder is not None and holder.member != event.session.member
         is_of_now = self._leads(event.partition, event.session.host, event.asked_ms)
         is_held = is_of_now and shared.led_since_ms <= record.lock_from_ms and record.given_ms < event.asked_ms
-        if is_other and is_held and not self.is_over:
+        if is_other and is_held:
             detail = f"{event.session.member} asked at {event.asked_ms} ms; {holder} has it since {record.given_ms} ms"
             self._convict("holders decide", event.partition, offset, detail)
 
@@ -327,7 +339,7 @@ class DeliveriesJudge:
             shared.start, shared.start_found_ms = event.offset, self._now_ms()
         for offset in range(event.offset):
             record = shared.records.get(offset)
-            if record is not None and not self._may_be_finished(shared, record):
+            if record is not None and not self._may_be_finished(event.partition, record):
                 detail = f"the start is {event.offset}; it was delivered {record.count} times, and not finished"
                 self._convict("finished first", event.partition, offset, detail)
 
@@ -338,12 +350,12 @@ class DeliveriesJudge:
 
     def left(self, partition: TopicPartition, end: int) -> list[int]:
         """The offsets below the end that members still have to finish."""
-        shared = self._partitions[partition]
-        return [] if self.is_over else [offset for offset in range(end) if not self._may_be_done(shared, offset)]
+        return [] if self.is_over else [offset for offset in range(end) if not self._may_be_done(partition, offset)]
 
-    def _may_be_done(self, shared: _Shared, offset: int) -> bool:
+    def _may_be_done(self, partition: TopicPartition, offset: int) -> bool:
+        shared = self._partitions[partition]
         record = shared.records.get(offset)
-        return len(shared.lost_ms) >= self._limit if record is None else self._may_be_finished(shared, record)
+        return len(shared.lost_ms) >= self._limit if record is None else self._may_be_finished(partition, record)
 
     def anomalies(self, logs: Mapping[str, FinalLog], sent_ms: Mapping[int, int]) -> list[Anomaly]:
         """What was never delivered, or otherwise than the log has it; `sent_ms` says when each value was sent first."""

@@ -38,12 +38,13 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class RecordsGiven:
-    """A ShareFetch that was sent at `asked_ms` is answered; in `empty` without error and without records."""
+    """A ShareFetch that was sent at `asked_ms` is answered: of `failed` with errors, of `empty` with nothing."""
 
     session: ShareSession
     given: tuple[Given, ...]
     empty: tuple[TopicPartition, ...]
     asked_ms: int
+    failed: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
