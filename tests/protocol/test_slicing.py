@@ -45,7 +45,7 @@ from tierfetch.protocol.request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENT
 from tierfetch.protocol.wire.primitives import STEP_ELEMENTS, TAGGED_FIELDS_MAX, MalformedMessageError, Writer
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.wire.stepping import Steps
-from tierfetch.protocol.wire.steps import _Kept
+from tierfetch.protocol.wire.steps import KEPT_BYTES_MAX, _Kept
 from tierfetch.tests.protocol.wire_fakes import Gate, joined, raw_peer, serving, until
 
 CONTEXT = RequestContext(ApiKey.METADATA, 4, None, 1, "peer", "PLAINTEXT", 0.0)
@@ -139,13 +139,33 @@ def test_so_many_bytes_of_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
         yield from ()
 
     kept = _Kept(MetadataResponsePartition, write)
-    sizes = []
+    sizes, objects = [], []
     for nodes in range(5):
         writer = Writer(flexible=True)
-        kept.write(writer, MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=(1,) * nodes))
+        objects.append(MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=(1,) * nodes))
+        kept.write(writer, objects[-1])
         assert writer.out == nodes.to_bytes(4, "big")
         sizes.append(len(kept._found))
     assert sizes == [1, 2, 1, 2, 1]
+
+
+def test_the_bytes_of_an_object_are_kept_no_longer_than_the_object() -> None:
+    """A client may name any number of topics that do not exist: each is another object, in one answer."""
+
+    def write(writer: Writer, item: Message) -> Steps[None]:
+        assert isinstance(item, MetadataResponsePartition)
+        writer.int32(item.partition_index)
+        yield from ()
+
+    kept = _Kept(MetadataResponsePartition, write)
+    lasting = MetadataResponsePartition(partition_index=7, leader_id=1)
+    kept.write(Writer(flexible=True), lasting)
+    for number in range(KEPT_BYTES_MAX // 4 + 1):
+        writer = Writer(flexible=True)
+        kept.write(writer, MetadataResponsePartition(partition_index=number, leader_id=1))
+        assert writer.out == number.to_bytes(4, "big")
+    assert list(kept._found) == [id(lasting)]
+    assert kept._size_bytes == 4
 
 
 @pytest.mark.parametrize(("api", "limit"), [(ApiKey.METADATA, 50_000), (ApiKey.PRODUCE, 200_000), (ApiKey.VOTE, 1000)])
