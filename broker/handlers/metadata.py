@@ -8,7 +8,7 @@ then: a client that asks the leader it was given must not get NOT_LEADER_OR_FOLL
 the image, as in Kafka: no broker knows how far another one is.
 
 When a broker goes, every client of its partitions asks for them at once, and again until each has a leader. So what
-was answered is kept and given again, the same object, whose bytes are written once (`is_written_often`):
+was answered is kept and given again, the same object, whose bytes are written once (`WrittenOften`):
 
 | kept | while these are what they were | an answer then costs |
 |---|---|---|

@@ -20,8 +20,6 @@ class Message:
     """A message, or a structure inside one. It is not changed after it is made, as with `values.value`."""
 
     __slots__: tuple[str, ...] = ()
-    is_written_often: ClassVar[bool] = False
-    """Whether the same object goes into many messages: then its bytes are kept (`wire.steps`)."""
     holds_slices: ClassVar[bool] = False
     """Whether a response may have slices of files in the place of bytes, to be released once it is sent."""
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
@@ -38,6 +36,12 @@ class Message:
     def __repr__(self) -> str:
         held = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"{type(self).__name__}({held})"
+
+
+class WrittenOften(Message):
+    """One of which the same object goes into many messages: its bytes are kept as long as it is (`wire.steps`)."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Request(Message, Generic[ResponseT_co]):

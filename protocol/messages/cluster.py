@@ -6,7 +6,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from ..errors import ErrorCode
-from .base import Message, Request, message
+from .base import Message, Request, WrittenOften, message
 from .errors import WithError, WithErrorMessage
 
 
@@ -71,10 +71,8 @@ class MetadataResponseBroker(Message):
 
 
 @message
-class MetadataResponsePartition(WithError):
+class MetadataResponsePartition(WithError, WrittenOften):
     """Versions 0 to 13. All clients ask for the same ones, all at once when a broker goes."""
-
-    is_written_often: ClassVar[bool] = True
 
     error_code: ErrorCode = ErrorCode.none
     partition_index: int
@@ -86,10 +84,8 @@ class MetadataResponsePartition(WithError):
 
 
 @message
-class MetadataResponseTopic(WithError):
+class MetadataResponseTopic(WithError, WrittenOften):
     """Versions 0 to 13. All clients ask for the same ones."""
-
-    is_written_often: ClassVar[bool] = True
 
     error_code: ErrorCode = ErrorCode.none
     name: str | None

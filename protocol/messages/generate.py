@@ -363,9 +363,8 @@ def class_text(item: MessageClass, api: ApiKey | None, response: str | None) -> 
     base = _base_of(item) if response is None else f"Request[{response}]"
     why = WRITTEN_OFTEN.get(item.name)
     text = _versions_text(item.versions) + (f" {why}" if why else "")
-    lines = ["@message", f"class {item.name}({base}):", f'    """{text}"""', ""]
-    if why:
-        lines += ["    is_written_often: ClassVar[bool] = True", ""]
+    bases = f"{base}, WrittenOften" if why else base
+    lines = ["@message", f"class {item.name}({bases}):", f'    """{text}"""', ""]
     if item.name in HOLDING_SLICES:
         lines += ["    holds_slices: ClassVar[bool] = True", ""]
     if response is not None and api is not None:
@@ -405,8 +404,10 @@ def module_text(title: str, pairs: Mapping[ApiKey, tuple[MessageClass, MessageCl
     imports = "from typing import ClassVar\n" + ("from uuid import UUID\n" if "UUID" in body else "") + "\n"
     if "ErrorCode" in body:
         imports += "from ..errors import ErrorCode\n"
-    names = ", ".join(name for name in ("Message", "Request", "message") if re.search(rf"\b{name}\b", body))
-    bases = ", ".join(name for name in ("WithError", "WithErrorMessage") if f"({name})" in body)
+    names = ", ".join(
+        name for name in ("Message", "Request", "WrittenOften", "message") if re.search(rf"\b{name}\b", body)
+    )
+    bases = ", ".join(name for name in ("WithError", "WithErrorMessage") if re.search(rf"\({name}\b", body))
     imports += f"from .base import {names}\n" + (f"from .errors import {bases}\n" if bases else "")
     return head + imports + "\n\n" + body + "\n"
 

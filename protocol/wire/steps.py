@@ -3,8 +3,9 @@
     steps = stepping_reader(MetadataRequest, schema)(reader)    # a generator: it yields after each STEP_ELEMENTS
     message = run_to_end(steps)                                 # or an event loop drives it, other work in between
 
-Of elements whose class says so (`is_written_often`) the bytes are kept for the next message with the same object, up to
-`KEPT_BYTES_MAX`; unless there is nothing in them.
+Of elements of a class `WrittenOften` the bytes are kept for the next message with the same object, up to
+`KEPT_BYTES_MAX`, and no longer than the object: what is in one message alone, as a topic that does not exist, leaves
+nothing here, and pushes nothing out.
 
 What is read and written is what `message_codec` reads and writes. Only arrays take steps: a structure without arrays is
 read and written at once.
@@ -12,13 +13,14 @@ read and written at once.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Final, cast
 
 from kio.static.protocol import Entity
 
-from ..messages.base import Message, MessageT
+from ..messages.base import Message, MessageT, WrittenOften
 from .message_codec import (
     Read,
     Write,
@@ -36,9 +38,7 @@ from .schema import FieldSchema, schema_of
 from .stepping import Steps, run_to_end
 
 KEPT_BYTES_MAX: Final = 1 << 20
-"""The limit of bytes that are kept of one class, for each version that is asked for. Then all are forgotten. The
-objects that they were written from are kept with them, some ten times as large.
-"""
+"""The limit of bytes that are kept of one class, for each version that is asked for. Then all are forgotten."""
 
 ReadSteps = Callable[[Reader], Steps[object]]
 WriteSteps = Callable[[Writer, object], Steps[None]]
@@ -54,12 +54,11 @@ def _has_arrays(entity_type: type[Entity]) -> bool:
     )
 
 
-def _long_arrays(entity_type: type[Entity]) -> tuple[str, ...]:
-    """The arrays of structures with arrays: who has one takes steps of its own, where others are written at once."""
-    return tuple(
-        schema.plain_name
+def _has_long_arrays(entity_type: type[Entity]) -> bool:
+    """Whether one has arrays of structures with arrays: it takes steps of its own, where others are written at once."""
+    return any(
+        schema.is_array and schema.entity is not None and _has_arrays(schema.entity)
         for schema in schema_of(entity_type)
-        if schema.is_array and schema.entity is not None and _has_arrays(schema.entity)
     )
 
 
@@ -162,10 +161,9 @@ def _array_writer(cls: type[Message], schema: FieldSchema) -> WriteSteps:
     if schema.entity is not None and _has_arrays(schema.entity):
         nested_cls = nested_class(cls, schema.plain_name)
         nested = stepping_writer(nested_cls, schema.entity)
-        if nested_cls.is_written_often:
-            long_arrays = _long_arrays(schema.entity)
-            kept = _Kept(nested_cls, nested, long_arrays)
-            if long_arrays:
+        if issubclass(nested_cls, WrittenOften):
+            kept = _Kept(nested_cls, nested)
+            if _has_long_arrays(schema.entity):
                 nested = kept.write_steps
             else:
                 write_one, nested = kept.write, None
@@ -200,17 +198,22 @@ def _begun(writer: Writer, held: object, place: str, *, is_nullable: bool) -> tu
     return held
 
 
+class _Written(weakref.ref[Message]):
+    """The bytes of an object."""
+
+    __slots__ = ("data", "key")
+    data: bytes
+    key: int
+
+
 class _Kept:
     """The bytes of elements that were written as one version of their message, by identity."""
 
-    def __init__(
-        self, cls: type[Message], write: Callable[[Writer, Message], Steps[None]], long_arrays: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, cls: type[Message], write: Callable[[Writer, Message], Steps[None]]) -> None:
         self._cls = cls
         self._write = write
-        self._long_arrays = long_arrays
-        self._found: dict[int, tuple[Message, bytes]] = {}
-        """Each holds its object, so that no other one has the id."""
+        self._found: dict[int, _Written] = {}
+        """By `id`: each goes with its object, before another one can have the id."""
         self._size_bytes = 0
 
     def write(self, writer: Writer, held: object) -> None:
@@ -220,15 +223,10 @@ class _Kept:
             run_to_end(self._written(own, held))
             writer.out += own.out
         else:
-            writer.out += found[1]
+            writer.out += found.data
 
     def write_steps(self, writer: Writer, held: Message) -> Steps[None]:
-        """Do the same; the first time in steps. An element whose long arrays are empty costs as much to keep as to
-        write, and may be one of as many as a client likes: the answers about topics that are not there.
-        """
-        if not any(getattr(held, name) for name in self._long_arrays):
-            yield from self._write(writer, held)
-            return
+        """Do the same; the first time in steps."""
         found = self._found.get(id(held))
         if found is None:
             own = Writer(flexible=writer.flexible)
@@ -237,7 +235,7 @@ class _Kept:
             writer.count_on(own)
             writer.out += own.out
         else:
-            writer.out += found[1]
+            writer.out += found.data
 
     def _written(self, own: Writer, held: object) -> Steps[None]:
         if not isinstance(held, self._cls):
@@ -249,5 +247,11 @@ class _Kept:
             self._size_bytes = 0
         # Another message may have kept it between two steps.
         if id(held) not in self._found and size_bytes <= KEPT_BYTES_MAX:
-            self._found[id(held)] = held, bytes(own.out)
+            written = self._found[id(held)] = _Written(held, self._forget)
+            written.data, written.key = bytes(own.out), id(held)
             self._size_bytes += size_bytes
+
+    def _forget(self, written: weakref.ref[Message]) -> None:
+        assert isinstance(written, _Written)
+        del self._found[written.key]
+        self._size_bytes -= len(written.data)

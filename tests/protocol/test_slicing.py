@@ -45,7 +45,7 @@ from tierfetch.protocol.request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENT
 from tierfetch.protocol.wire.primitives import STEP_ELEMENTS, TAGGED_FIELDS_MAX, MalformedMessageError, Writer
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.wire.stepping import Steps
-from tierfetch.protocol.wire.steps import _Kept
+from tierfetch.protocol.wire.steps import KEPT_BYTES_MAX, _Kept
 from tierfetch.tests.protocol.wire_fakes import Gate, joined, raw_peer, serving, until
 
 CONTEXT = RequestContext(ApiKey.METADATA, 4, None, 1, "peer", "PLAINTEXT", 0.0)
@@ -131,28 +131,6 @@ def test_a_topic_is_written_in_steps_once(version: int) -> None:
     assert len(joined(first)) - empty == sum(size - empty for size in each)
 
 
-@pytest.mark.parametrize("version", [4, 12])
-def test_what_is_answered_of_a_topic_that_is_not_there_is_not_kept(
-    version: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client may name as many of them as it likes: their objects outweigh, and push out, what others ask for."""
-    known = MetadataResponseTopic(name="t", partitions=(MetadataResponsePartition(partition_index=0, leader_id=1),))
-    kept: list[Message] = []
-    written = _Kept._written
-
-    def noted(self: _Kept, own: Writer, held: object) -> Steps[None]:
-        if isinstance(held, MetadataResponseTopic):
-            kept.append(held)
-        return written(self, own, held)
-
-    monkeypatch.setattr(_Kept, "_written", noted)
-    for _ in range(2):
-        unknown = MetadataResponseTopic(name="nobody has it", partitions=())
-        response = MetadataResponse(brokers=(), topics=(known, unknown))
-        assert b"nobody has it" in joined(write_response(ApiKey.METADATA, version, 1, response))
-    assert kept == [known]
-
-
 def test_so_many_bytes_of_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tierfetch.protocol.wire.steps.KEPT_BYTES_MAX", 8)
 
@@ -161,13 +139,33 @@ def test_so_many_bytes_of_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
         yield from ()
 
     kept = _Kept(MetadataResponsePartition, write)
-    sizes = []
+    sizes, objects = [], []
     for nodes in range(5):
         writer = Writer(flexible=True)
-        kept.write(writer, MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=(1,) * nodes))
+        objects.append(MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=(1,) * nodes))
+        kept.write(writer, objects[-1])
         assert writer.out == nodes.to_bytes(4, "big")
         sizes.append(len(kept._found))
     assert sizes == [1, 2, 1, 2, 1]
+
+
+def test_the_bytes_of_an_object_are_kept_no_longer_than_the_object() -> None:
+    """A client may name any number of topics that do not exist: each is another object, in one answer."""
+
+    def write(writer: Writer, item: Message) -> Steps[None]:
+        assert isinstance(item, MetadataResponsePartition)
+        writer.int32(item.partition_index)
+        yield from ()
+
+    kept = _Kept(MetadataResponsePartition, write)
+    lasting = MetadataResponsePartition(partition_index=7, leader_id=1)
+    kept.write(Writer(flexible=True), lasting)
+    for number in range(KEPT_BYTES_MAX // 4 + 1):
+        writer = Writer(flexible=True)
+        kept.write(writer, MetadataResponsePartition(partition_index=number, leader_id=1))
+        assert writer.out == number.to_bytes(4, "big")
+    assert list(kept._found) == [id(lasting)]
+    assert kept._size_bytes == 4
 
 
 @pytest.mark.parametrize(("api", "limit"), [(ApiKey.METADATA, 50_000), (ApiKey.PRODUCE, 200_000), (ApiKey.VOTE, 1000)])
