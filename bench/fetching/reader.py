@@ -36,7 +36,7 @@ _RECEIVE_BUFFER: Final = 4 << 20
 Share = Sequence["PreparedRequest"]
 
 
-class ReadingFailedError(Exception):
+class ReadingFailedError(OSError):
     """Something other than what was prepared came."""
 
 
@@ -120,7 +120,7 @@ def _drain(connection: socket.socket, share: Share, buffer: bytearray, count: Co
             while not is_whole:
                 connection.sendall(request.frame)
                 is_whole = count.may_go_on(request.answer_bytes, receive_answer(connection, view))
-    except (OSError, ReadingFailedError) as error:
+    except OSError as error:
         count.failure = str(error) or type(error).__name__
 
 
@@ -188,5 +188,5 @@ def _serve(pipe: multiprocessing.connection.Connection) -> None:
             os._exit(0)
         try:
             pipe.send(read_all(port, shares))
-        except (OSError, ReadingFailedError) as error:
+        except OSError as error:
             pipe.send(str(error) or type(error).__name__)

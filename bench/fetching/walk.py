@@ -6,7 +6,7 @@ import socket
 import struct
 from typing import Final
 
-from tierfetch.protocol import ErrorCode
+from tierfetch.protocol import ErrorCode, RetriableError
 from tierfetch.protocol.codec import read_response_to
 from tierfetch.protocol.fetch import FetchPartitionResponse
 from tierfetch.protocol.records import iter_batches
@@ -20,7 +20,7 @@ TIMEOUT_S: Final = 60.0
 _SIZE: Final = struct.Struct(">i")
 
 
-class UnreadablePartitionError(Exception):
+class UnreadablePartitionError(RetriableError):
     """The broker answered with an error, or with nothing where records are."""
 
 
