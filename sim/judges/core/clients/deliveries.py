@@ -14,7 +14,7 @@
 | delivered          | in the end a record was never delivered, and few fetches were lost since it was there          |
 
 What excuses a violation is narrow. Answers of a broker that is not the leader, or was not when it was asked, say
-nothing of what the leader holds: their records count as delivered, no more. A member holds its lock as long as its
+nothing of what the leader holds: their records only count as delivered. A member holds its lock as long as its
 session lives; the broker may see its connection end first, so a second holder is convicted only once the first one's
 session is continued, without being opened again. A fetch without an answer may have acquired anything, once: each
 counts as one delivery of every record, and as a lock until it must have ended. What is said too late of a record that
