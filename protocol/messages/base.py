@@ -39,7 +39,7 @@ class Message:
 
 
 class WrittenOften(Message):
-    """One of which the same object goes into many messages: its bytes are kept as long as it is (`wire.steps`)."""
+    """A structure that goes into many messages as the same object: its bytes are kept with it (`wire.steps`)."""
 
     __slots__ = ("__weakref__",)
 

@@ -213,7 +213,7 @@ class _Kept:
         self._cls = cls
         self._write = write
         self._found: dict[int, _Written] = {}
-        """By `id`: each goes with its object, before another one can have the id."""
+        """Each goes with its object, before another one can have the `id`."""
         self._size_bytes = 0
 
     def write(self, writer: Writer, held: object) -> None:
