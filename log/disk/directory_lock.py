@@ -60,7 +60,7 @@ def lock_directory(directory: Path) -> DirectoryLock:
             os.close(descriptor)
             if error.errno in {errno.EACCES, errno.EAGAIN}:
                 raise LogDirectoryLockedError(
-                    f"{directory} is in use by another process: stop it, or give this broker another log directory"
+                    f"{directory} is in use by another process: stop it, or give this node another log directory"
                 ) from error
             raise
         _HELD.add(identity)
