@@ -51,6 +51,7 @@ NO_NODE_ID = frozenset({"controller_id", "broker_id", "leader_id", "node_id", "r
 """Where the nodes' numbers differ: the controllers'."""
 
 KNOWN = {
+    "broker CONSUMER_GROUP_HEARTBEAT heartbeat_interval": "a member comes again sooner while its group settles",
     "broker FETCH topics.partitions.log_start_offset": "told with OFFSET_OUT_OF_RANGE",
     "broker CONSUMER_GROUP_HEARTBEAT member_epoch": "a group begins at epoch 1, Kafka's at 2",
     "broker DESCRIBE_CONFIGS results.broker_configs": "keys that one of both does not know; see the types below",
