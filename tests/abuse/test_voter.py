@@ -78,11 +78,21 @@ class Place:
 
     def decides(self, name: str) -> None:
         """Wait until the quorum has a leader that takes decisions."""
-        for _ in poll(WAIT_S, f"a leader of the quorum: {[self.quorum.log_tail(node) for node in self.honest]}"):
-            with contextlib.suppress(OSError, OperatorError, KafkaException):
+        refusals: list[Exception] = []
+
+        def what() -> str:
+            tails = [self.quorum.log_tail(node) for node in self.honest]
+            return f"a leader of the quorum, after {len(refusals)} refusals, {refusals[-3:]}: {tails}"
+
+        for _ in poll(WAIT_S, what):
+            try:
                 status = self.quorum.status()
                 assert status["LeaderEpoch"] < HUGE
-                create_topic(self.brokers.bootstrap_servers, name, replicas=1)
+                # Another name each time: one that nobody has answered may have been made.
+                create_topic(self.brokers.bootstrap_servers, f"{name}-{len(refusals)}", replicas=1)
+            except (OSError, OperatorError, KafkaException) as error:
+                refusals.append(error)
+            else:
                 return
 
 
