@@ -112,6 +112,8 @@ class _Refinement:
             cost, weight = float(placement.cost[partition]), float(placement.weight[partition])
             if cost - cheapest < GAIN_MIN:
                 break  # the others cost still less
+            if not placement.may_hold(partition, slot, giver):
+                continue  # another replica of it has come into the giver's rack meanwhile
             target = int(placement.replicas[partition, slot])
             lighter, heavier = self._slack(giver, target)
             fits = (pool_weight >= weight - lighter) & (pool_weight <= weight + heavier)
@@ -175,7 +177,7 @@ class _Splits:
         placement, bands = self._placement, self._bands
         giver, target = int(placement.before[partition, slot]), int(placement.replicas[partition, slot])
         weight, cost = float(placement.weight[partition]), float(placement.cost[partition])
-        if giver == target or not weight:
+        if giver == target or not weight or not placement.may_hold(partition, slot, giver):
             return False
         given_min, given_max = weight - bands.above(giver), weight + bands.below(giver)
         taken_min, taken_max = weight - bands.below(target), weight + bands.above(target)
