@@ -62,6 +62,20 @@ def test_what_was_not_moved_for_balance_is_left_alone() -> None:
     assert placement.is_moved.any()
 
 
+def test_no_exchange_brings_a_replica_back_beside_another_one() -> None:
+    """The other replica of the dear one has gone to another broker in the rack that it left."""
+    arrays = cluster([(1, 2), (1,)], brokers=4, sizes=[GB] * 2)
+    arrays = replace(arrays, racks=np.array([0, 1, 2, 0], dtype=np.int32), rack_names=("r0", "r1", "r2"))
+    placement = placed(arrays, Goal.rebalance(), [GB, 0.1 * GB])
+    numbers, disks = bands(placement)
+    placement.move(np.array([0]), np.array([0]), 2)
+    placement.move(np.array([0]), np.array([1]), 3)
+    is_fixed = nothing_fixed(placement)
+    is_fixed[0, 1] = True
+    refine(placement, is_fixed, numbers, disks)
+    assert placement.replicas[0].tolist() == [2, 3]
+
+
 def test_no_exchange_costs_a_partition_a_rack() -> None:
     """The cheap one has its other replica in the rack of the new broker, and would lose the rack where it is."""
     arrays = cluster([(1,), (1, 2)], brokers=3, sizes=[GB] * 2)
