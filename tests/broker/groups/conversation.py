@@ -35,7 +35,9 @@ from tierfetch.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
 )
 from tierfetch.protocol.net.dispatch import RequestContext
+from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import ask_message
+from tierfetch.tests.broker.waiting import until
 
 RETRIED = {ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
 
@@ -160,3 +162,10 @@ class Coordinator:
             joined = await self.join(group, member=joined.member_id, version=version)
         assert joined.error_code is ErrorCode.none, joined
         return joined
+
+
+async def ready(nodes: Nodes, number: int) -> Coordinator:
+    coordinator = Coordinator(nodes[number])
+    assert await coordinator.find() == number
+    await until(lambda: [active.is_loaded for active in nodes[number].groups.shards] == [True])
+    return coordinator

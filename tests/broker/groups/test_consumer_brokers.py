@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -35,26 +34,11 @@ from tierfetch.protocol.messages.groups import (
     MemberIdentity,
 )
 from tierfetch.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
-from tierfetch.tests.broker.groups.conversation import Coordinator
-from tierfetch.tests.broker.groups.test_coordinator import CONFIGS, ready
+from tierfetch.tests.broker.groups.conversation import Coordinator, ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
 
 NONE = ErrorCode.none
-
-
-@pytest.fixture
-async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
-    nodes = Nodes(tmp_path, CONFIGS)
-    yield nodes
-    await nodes.close()
-
-
-@pytest.fixture
-async def one(nodes: Nodes) -> Coordinator:
-    await nodes.start(1)
-    await nodes.topic("t", 1)
-    return await ready(nodes, 1)
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,40 +50,13 @@ from tierfetch.protocol.messages.offsets import (
 from tierfetch.protocol.messages.producers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
-from tierfetch.tests.broker.groups.conversation import Coordinator
+from tierfetch.tests.broker.groups.conversation import Coordinator, ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import all_versions, ask_message
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.turns import turns
 
 NONE = ErrorCode.none
-CONFIGS = {
-    "offsets.topic.num.partitions": "1",
-    "offsets.topic.replication.factor": "1",
-    "group.initial.rebalance.delay.ms": "0",
-}
-
-
-@pytest.fixture
-async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
-    nodes = Nodes(tmp_path, CONFIGS)
-    yield nodes
-    await nodes.close()
-
-
-@pytest.fixture
-async def one(nodes: Nodes) -> Coordinator:
-    """The only broker, with topic "t", ready."""
-    await nodes.start(1)
-    await nodes.topic("t", 1)
-    return await ready(nodes, 1)
-
-
-async def ready(nodes: Nodes, number: int) -> Coordinator:
-    coordinator = Coordinator(nodes[number])
-    assert await coordinator.find() == number
-    await until(lambda: [active.is_loaded for active in nodes[number].groups.shards] == [True])
-    return coordinator
 
 
 def syncing(member: str, group: str = "g") -> SyncGroupRequest:

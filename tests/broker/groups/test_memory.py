@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -25,8 +23,8 @@ from tierfetch.protocol.messages.groups import (
     MemberIdentity as LeavingMember,
 )
 from tierfetch.protocol.net.client import Address, KafkaClient
+from tierfetch.tests.broker.groups.conversation import ready
 from tierfetch.tests.broker.groups.stage import DELAY_MS, Stage
-from tierfetch.tests.broker.groups.test_coordinator import CONFIGS, ready
 from tierfetch.tests.broker.nodes import Nodes
 
 NONE, TOO_LARGE, FULL = ErrorCode.none, ErrorCode.group_max_size_reached, ErrorCode.coordinator_not_available
@@ -115,13 +113,6 @@ def test_members_are_counted_while_their_group_is_there() -> None:
     assert memory.members == 5
     memory.hold("one", 0)
     assert memory.members == 1
-
-
-@pytest.fixture
-async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
-    nodes = Nodes(tmp_path, CONFIGS)
-    yield nodes
-    await nodes.close()
 
 
 async def test_groups_are_accounted_for_while_they_are_there(nodes: Nodes) -> None:

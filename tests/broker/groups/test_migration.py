@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,20 +21,12 @@ from tierfetch.protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 from tierfetch.tests.broker.groups.consumers import A, subscription, topics
-from tierfetch.tests.broker.groups.conversation import Coordinator
-from tierfetch.tests.broker.groups.test_coordinator import CONFIGS, ready
+from tierfetch.tests.broker.groups.conversation import Coordinator, ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
 
 NONE = ErrorCode.none
 METADATA = subscription(("t",), {}, {}, 1)
-
-
-@pytest.fixture
-async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
-    nodes = Nodes(tmp_path, dict(CONFIGS))
-    yield nodes
-    await nodes.close()
 
 
 async def started(nodes: Nodes, **configs: str) -> Coordinator:

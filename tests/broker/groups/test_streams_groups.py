@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from kio.schema.streams_group_describe.v0 import StreamsGroupDescribeRequest
@@ -20,7 +18,6 @@ from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.messages.groups import ListGroupsRequest
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.tests.broker.groups.conversation import Coordinator
-from tierfetch.tests.broker.groups.test_coordinator import CONFIGS, ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.transactions.test_brokers import client
 from tierfetch.tests.protocol.test_every_version import framed
@@ -40,19 +37,6 @@ HEARTBEAT = StreamsGroupHeartbeatRequest(
     task_end_offsets=None,
 )
 DESCRIBE = StreamsGroupDescribeRequest(group_ids=("g",), include_authorized_operations=False)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
-    nodes = Nodes(tmp_path, CONFIGS)
-    yield nodes
-    await nodes.close()
-
-
-@pytest.fixture
-async def one(nodes: Nodes) -> Coordinator:
-    await nodes.start(1)
-    return await ready(nodes, 1)
 
 
 @pytest.mark.usefixtures("one")
