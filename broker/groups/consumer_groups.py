@@ -15,7 +15,7 @@ from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices, monotonic_ms
 from ..coordinator.shard import ActiveShard
 from ..replicas.leadership import WallClock
-from .core.consumer.decision import ConsumerSettings, Decision, World, expire, resolve, settling_interval_ms, unresolved
+from .core.consumer.decision import ConsumerSettings, Decision, World, expire, resolve, unresolved
 from .core.consumer.migration import downgrade, must_downgrade, upgrade
 from .core.consumer.records import Resolved
 from .core.consumer.state import ConsumerGroup
@@ -26,6 +26,7 @@ from .core.group_state import GroupState
 from .core.memory import GroupMemory
 from .core.records import GroupRecord, GroupValue
 from .core.shard import Shard
+from .core.targeted import settling_interval_ms
 from .decided_groups import DecidedGroups, Pending
 
 REGEX_INTERVAL_MS: Final = 1_000

@@ -20,7 +20,16 @@ OVERHEAD_BYTES: Final = 1024
 """A member besides its texts and assignments, or the group itself."""
 PARTITION_BYTES: Final = 64
 
+SETTLING_INTERVAL_MIN_MS: Final = 250
+SETTLING_MS_EACH: Final = 2
+"""The time for each member that may come again soon: together they send 500 heartbeats a second at most meanwhile."""
+
 MemberT = TypeVar("MemberT")
+
+
+def settling_interval_ms(members: int) -> int:
+    """Return after how long so many members come again while their groups settle."""
+    return max(SETTLING_INTERVAL_MIN_MS, members * SETTLING_MS_EACH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +56,22 @@ class GroupTimeouts:
 
 class Deadlines(dict[str, int]):
     """Deadlines in ms, by name. A heartbeat moves one to later, so the first of them is looked for only once it may be
-    over: a member costs the same in a large group.
+    near: a member costs the same in a large group.
     """
 
-    __slots__ = ("_not_before_ms",)
+    __slots__ = ("_first", "_not_before_ms")
 
     def __init__(self) -> None:
         super().__init__()
         self._not_before_ms: int | None = None
         """No deadline is earlier."""
+        self._first = ""
+        """Whose deadline that was when it was set."""
 
     def __setitem__(self, name: str, deadline_ms: int) -> None:
         super().__setitem__(name, deadline_ms)
-        self._lower(deadline_ms)
+        if self._not_before_ms is None or deadline_ms < self._not_before_ms:
+            self._first, self._not_before_ms = name, deadline_ms
 
     def set_if_absent(self, name: str, deadline_ms: int) -> None:
         """Set a deadline where there is none."""
@@ -74,12 +86,21 @@ class Deadlines(dict[str, int]):
         """Return those that are over."""
         if self._not_before_ms is None or self._not_before_ms > now_ms:
             return []
-        self._not_before_ms = min(self.values(), default=None)
+        self._look()
         return [name for name, deadline_ms in self.items() if deadline_ms <= now_ms]
 
-    def _lower(self, deadline_ms: int) -> None:
-        if self._not_before_ms is None or deadline_ms < self._not_before_ms:
-            self._not_before_ms = deadline_ms
+    def first_before(self, limit_ms: int) -> int | None:
+        """Return the first deadline, None if none is before the limit."""
+        if self._not_before_ms is None or self._not_before_ms >= limit_ms:
+            return None
+        if self.get(self._first) != self._not_before_ms:
+            self._look()
+        first_ms = self.get(self._first)
+        return first_ms if first_ms is not None and first_ms < limit_ms else None
+
+    def _look(self) -> None:
+        self._first = min(self, key=self.__getitem__, default="")
+        self._not_before_ms = self.get(self._first)
 
 
 class TargetedGroup(Generic[MemberT]):
@@ -98,6 +119,18 @@ class TargetedGroup(Generic[MemberT]):
         self.seen_topics: int | None = None
         """The version of the topics that `metadata_hash` was compared with; None if that is not known."""
         self.bytes_held = OVERHEAD_BYTES
+
+    def next_heartbeat_ms(self, interval_ms: int, now_ms: int) -> int:
+        """Return after how long a member shall come: its interval, or until just after another one is lost if that is
+        sooner, so that what that one had is given out at once. Who would have come within an interval of the loss
+        comes within a spread of it, in the same order.
+        """
+        lost_ms = self.sessions.first_before(now_ms + interval_ms)
+        if lost_ms is None:
+            return interval_ms
+        spread_ms = settling_interval_ms(len(self.members))
+        left_ms = max(lost_ms - now_ms, 0)
+        return min(left_ms + 1 + (interval_ms - left_ms) * spread_ms // interval_ms, interval_ms)
 
     def _replace_epoch(self, value: object) -> GroupEpoch | None:
         old = GroupEpoch(self.epoch, self.metadata_hash) if self.epoch else None

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tierfetch.broker.groups import consumer_groups, decided_groups
-from tierfetch.broker.groups.core.consumer.decision import SETTLING_INTERVAL_MIN_MS
 from tierfetch.broker.groups.core.consumer.records import (
     ClassicMetadata,
     ConsumerKey,
@@ -23,6 +22,7 @@ from tierfetch.broker.groups.core.consumer.records import (
     TargetEpoch,
 )
 from tierfetch.broker.groups.core.records import GroupRecord, decode_record
+from tierfetch.broker.groups.core.targeted import SETTLING_INTERVAL_MIN_MS
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 from tierfetch.protocol.messages.groups import (

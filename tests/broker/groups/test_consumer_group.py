@@ -8,26 +8,24 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tierfetch.broker.groups.core.consumer.classic import heartbeat as classic_heartbeat
 from tierfetch.broker.groups.core.consumer.classic import join, leave
 from tierfetch.broker.groups.core.consumer.decision import (
-    SETTLING_INTERVAL_MIN_MS,
     ConsumerSettings,
     Decision,
     expire,
     resolve,
-    settling_interval_ms,
     unresolved,
 )
 from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
 from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
 from tierfetch.broker.groups.core.events import Heartbeat, Leave, MemberIdentity
-from tierfetch.broker.groups.core.targeted import Deadlines
+from tierfetch.broker.groups.core.targeted import SETTLING_INTERVAL_MIN_MS, Deadlines, settling_interval_ms
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, SESSIONS, ClassicClient, Client, Stage, topics
 
@@ -77,6 +75,56 @@ def test_a_deadline_that_moves_is_looked_at_only_once_it_may_be_over() -> None:
     deadlines.set_if_absent("x", 1)
     del deadlines["y"]
     assert deadlines.over(300) == ["x"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.one_of(st.none(), st.integers(0, 50)), st.integers(0, 60)), max_size=30
+    )
+)
+def test_the_first_deadline_is_known_however_they_move(moves: list[tuple[str, int | None, int]]) -> None:
+    deadlines = Deadlines()
+    for name, deadline_ms, limit_ms in moves:
+        if deadline_ms is None:
+            deadlines.pop(name, None)
+        else:
+            deadlines[name] = deadline_ms
+        first_ms = min(deadlines.values(), default=limit_ms)
+        assert deadlines.first_before(limit_ms) == (first_ms if first_ms < limit_ms else None)
+
+
+def test_the_others_come_soon_after_a_member_is_lost_each_in_its_turn() -> None:
+    """What it had is given out within a quarter of a second, not within an interval; nobody comes more often."""
+    stage = Stage(topics(a=4))
+    lost, *others = clients = [Client(name) for name in "xabcd"]
+    stage.settle(*clients)
+    interval_ms = stage.settings.heartbeat_interval_ms
+    stage.now_ms += interval_ms
+    stage.hear(lost)
+    lost_ms = stage.group.sessions["x"]
+    heard: dict[str, list[int]] = {each.name: [] for each in others}
+    due = {each.name: stage.now_ms + 1_000 * number for number, each in enumerate(others, 1)}
+    while min(due.values()) < lost_ms + interval_ms:
+        each = min(others, key=lambda each: due[each.name])
+        stage.now_ms = due[each.name]
+        told_ms = stage.hear(each).heartbeat_interval_ms if stage.now_ms < lost_ms else interval_ms
+        heard[each.name].append(stage.now_ms)
+        due[each.name] += told_ms
+    first_after_ms = {name: min(ms for ms in times if ms > lost_ms) - lost_ms for name, times in heard.items()}
+    assert max(first_after_ms.values()) <= SETTLING_INTERVAL_MIN_MS + 1
+    assert len(set(first_after_ms.values())) == len(others), "not all at once"
+    before = [ms for times in heard.values() for ms in times if ms <= lost_ms]
+    assert len(before) <= len(others) * (stage.settings.session_timeout_ms // interval_ms)
+
+
+def test_a_healthy_group_comes_at_its_interval_whatever_the_time() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.settle(x, y)
+    interval_ms = stage.settings.heartbeat_interval_ms
+    stage.now_ms += interval_ms
+    for _ in range(3 * stage.settings.session_timeout_ms // interval_ms):
+        assert [stage.hear(each).heartbeat_interval_ms for each in (x, y)] == [interval_ms, interval_ms]
+        stage.now_ms += interval_ms
 
 
 def test_settling_members_of_a_broker_send_a_bounded_number_of_heartbeats() -> None:

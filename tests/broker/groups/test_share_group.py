@@ -97,6 +97,15 @@ class Stage:
         return self.group.current(member).assigned
 
 
+def test_a_member_is_called_to_just_after_another_one_is_lost() -> None:
+    stage = Stage()
+    epoch = stage.beat("m").epoch
+    stage.now_ms = SESSION_MS - 1_000
+    told = stage.beat("n")
+    assert 1_000 < told.heartbeat_interval_ms < 2_000, "m has said nothing since"
+    assert stage.beat("m", epoch).heartbeat_interval_ms == stage.settings.heartbeat_interval_ms
+
+
 # The assignor.
 
 topic_ids = [UUID(int=number) for number in range(1, 4)]

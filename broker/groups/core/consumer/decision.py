@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 from uuid import UUID
 
 from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
 from ..decided import Decided
-from ..targeted import GroupTimeouts
+from ..targeted import SETTLING_INTERVAL_MIN_MS, GroupTimeouts
 from .assignors import ASSIGNORS, Subscription
 from .reconcile import reconciled
 from .records import (
@@ -30,15 +29,6 @@ from .records import (
 )
 from .state import ConsumerGroup
 from .topics import Topics, metadata_hash
-
-SETTLING_INTERVAL_MIN_MS: Final = 250
-SETTLING_MS_EACH: Final = 2
-"""The time for each member of the broker's groups: together they send 500 heartbeats a second at most meanwhile."""
-
-
-def settling_interval_ms(members: int) -> int:
-    """Return after how long members come again while groups settle, on a broker with so many members."""
-    return max(SETTLING_INTERVAL_MIN_MS, members * SETTLING_MS_EACH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +106,8 @@ def _bump(decision: Decision, world: World) -> None:
 
 def heartbeat_interval_ms(group: ConsumerGroup, current: Current, world: World) -> int:
     """Return when a member shall come next: sooner while it waits for others, or others may wait for it."""
-    interval_ms = world.settings.heartbeat_interval_ms
-    is_young = group.changed_ms is not None and world.now_ms - group.changed_ms < interval_ms
+    interval_ms = group.next_heartbeat_ms(world.settings.heartbeat_interval_ms, world.now_ms)
+    is_young = group.changed_ms is not None and world.now_ms - group.changed_ms < world.settings.heartbeat_interval_ms
     is_settling = is_young or current.state is not MemberState.STABLE
     return min(interval_ms, world.settling_interval_ms) if is_settling else interval_ms
 
