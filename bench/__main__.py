@@ -97,7 +97,7 @@ def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_pat
             systems.append(KAFKA)
         except KafkaUnavailableError as error:
             console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
-    results = Results()
+    results, command = Results(), " ".join(["python -m bench", *sys.argv[1:]])
     for round_number in range(rounds):
         for system in systems:
             console.print(f"{name}, round {round_number + 1} of {rounds}: {system.name}")
@@ -106,8 +106,8 @@ def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_pat
                 BENCHMARKS[name](system, base, results, size_mb, runs)
             finally:
                 shutil.rmtree(base, ignore_errors=True)
+            results.write(json_path, command)  # What was measured is kept if a later turn fails.
     results.print(console)
-    results.write(json_path, " ".join(["python -m bench", *sys.argv[1:]]))
     console.print(f"Figures: {json_path}")
 
 

@@ -98,7 +98,7 @@ class Results:
             "command": command,
             "commit": commit(),
             "machine": machine(),
-            "load": [min(self.loads), max(self.loads)],
+            "load": [min(self.loads, default=0), max(self.loads, default=0)],
             "unix_time_s": int(time.time()),
             "figures": [asdict(figure) for figure in self.figures()],
         }
