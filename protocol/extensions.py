@@ -10,6 +10,7 @@
 | the same | 10002 | warm_in_ms: until the replica, which is thin, counts as warm at the latest | it is full |
 | the same | 10003 | is_out_of_service: its log does not let it serve | it serves |
 | the same | 10004 | tier_error: why the last copy or upkeep in the tier failed, until one succeeds | none failed |
+| DeleteShareGroupState v0 | 10000 | state_epoch of the group that deletes: nothing of it begins again | -1: unknown |
 | ApiVersions v3 and v4, answer of a broker | 10000 | incarnation_id: of its process, as registered | it gives none |
 
 Tags from 10000 up are ours; Kafka counts its own from 0. An extended message is a subclass of kio's entity; Fetch has a
@@ -31,6 +32,7 @@ EntityT = TypeVar("EntityT", bound=Entity)
 FIRST_TAG: Final = 10_000
 NOT_WARMED: Final = -1
 NOT_THIN: Final = -1
+NO_STATE_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,11 @@ def _with_replica_states(schema: type[EntityT]) -> type[EntityT]:
     return _within(schema, ("results", "topics", "partitions"), extend)
 
 
+def _with_state_epoch(schema: type[EntityT]) -> type[EntityT]:
+    epoch = field(metadata={"kafka_type": "int32", "tag": FIRST_TAG}, default=NO_STATE_EPOCH)
+    return _subclass(schema, "state_epoch", int, epoch)
+
+
 def _with_incarnation(schema: type[EntityT]) -> type[EntityT]:
     incarnation = field(metadata={"kafka_type": "uuid", "tag": FIRST_TAG}, default=None)
     return _subclass(schema, "incarnation_id", UUID | None, incarnation)
@@ -107,7 +114,7 @@ def _subclass(base: type[EntityT], name: str, kind: object, value: object) -> ty
     return make_dataclass(base.__name__, [(name, kind, value)], bases=(base,), frozen=True, slots=True, kw_only=True)
 
 
-_REQUESTS: Final = {(63, 2): _with_thin_replicas, (37, 3): _with_removal}
+_REQUESTS: Final = {(63, 2): _with_thin_replicas, (37, 3): _with_removal, (86, 0): _with_state_epoch}
 _RESPONSES: Final = {
     (35, 5): _with_replica_states,
     (18, 3): _with_incarnation,

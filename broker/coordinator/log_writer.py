@@ -25,7 +25,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.records import Compression, Record, build_batch
+from ...protocol.records import BATCH_HEADER_SIZE, Compression, Record, build_batch
 from ..replicas.leadership import WallClock
 from ..replicas.partition import PLAIN, Partition, TransactionAppend
 
@@ -64,7 +64,7 @@ class _Write(Generic[RecordT]):
     size: int
     done: asyncio.Future[None]
     transaction: InTransaction | None = None
-    on_lost: Callable[[], None] | None = None
+    on_lost: Callable[[KafkaError], None] | None = None
 
 
 class ShardWriter(Generic[RecordT]):
@@ -110,12 +110,12 @@ class ShardWriter(Generic[RecordT]):
         records: Sequence[RecordT],
         *,
         transaction: InTransaction | None = None,
-        on_lost: Callable[[], None] | None = None,
+        on_lost: Callable[[KafkaError], None] | None = None,
     ) -> asyncio.Future[None]:
         """Queue records; the future is done once they are committed and applied, or fails as in the table.
 
-        `on_lost` is called before anything else is appended, if they are not committed. A future that is done before
-        its records are appended takes them out of the queue. Raise KafkaError if nothing is queued.
+        `on_lost` is called with the error, before anything else is appended, if they are not committed. A future that
+        is done before its records are appended takes them out of the queue. Raise KafkaError if nothing is queued.
         """
         assert records, "a write without records"
         if self._end is not None:
@@ -199,7 +199,9 @@ class ShardWriter(Generic[RecordT]):
 
     def _may_join(self, batch: list[_Write[RecordT]], size: int, write: _Write[RecordT]) -> bool:
         is_plain = write.transaction is None and batch[0].transaction is None
-        return is_plain and size + write.size <= BATCH_BYTES_MAX
+        # What is too large for the log fails alone.
+        bytes_max = min(BATCH_BYTES_MAX, self._partition.log.state.config.max_message_bytes - BATCH_HEADER_SIZE)
+        return is_plain and size + write.size <= bytes_max
 
     def _encode(self, batch: list[_Write[RecordT]]) -> bytearray:
         now_ms = self._now_ms()
@@ -223,7 +225,7 @@ class ShardWriter(Generic[RecordT]):
         self._under_way = []
         for write in batch:
             if error is not None and write.on_lost is not None and not write.done.done():
-                write.on_lost()
+                write.on_lost(error)
             if write.done.done():
                 continue
             if error is None:

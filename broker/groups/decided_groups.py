@@ -124,14 +124,18 @@ class DecidedGroups(ABC, Generic[GroupT]):
         if not pending:
             self._pending.pop(group_id, None)
 
-    def _lost(self, group_id: str) -> None:
-        """Undo what is not committed, newest first: later decisions were made on what was lost."""
-        error = KafkaError(ErrorCode.coordinator_not_available, f"group {group_id!r}: a record could not be written")
-        for each in reversed(self._pending.pop(group_id, ())):
-            if not each.committed.done():
-                each.decision.undo()
-                each.committed.set_exception(error)
-                self._put_back(each)
+    def _lost(self, group_id: str, error: KafkaError) -> None:
+        """Undo what is not committed, newest first: later decisions were made on what was lost. These may be tried
+        again, and so may that, unless it is too large for the log.
+        """
+        message = f"group {group_id!r}: a record could not be written"
+        lost = [each for each in self._pending.pop(group_id, ()) if not each.committed.done()]
+        for index, each in reversed(list(enumerate(lost))):
+            is_too_large = not index and error.code is ErrorCode.message_too_large
+            code = ErrorCode.unknown_server_error if is_too_large else ErrorCode.coordinator_not_available
+            each.decision.undo()
+            each.committed.set_exception(KafkaError(code, f"{message}: {error.message}" if is_too_large else message))
+            self._put_back(each)
         _log.warning(group_id, "group %r: decisions were undone: their records could not be written", group_id)
 
         group = self._groups.get(group_id)

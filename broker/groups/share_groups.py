@@ -4,6 +4,8 @@ Share-partitions of topics that members subscribe to are initialized by share co
 
     heartbeat -> noted as initializing, durable -> share coordinators -> noted as initialized -> assigned
 
+A group whose epoch is fenced by what share coordinators know of one of the same name before it first rises above that.
+
 One piece of work of a group (initializing, deleting, resetting offsets) is done at a time. A member that joins waits
 for it up to `BEGIN_WAIT_S`, so that it is assigned something at once; others are at their next heartbeats.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -54,6 +56,9 @@ class Progress(Protocol):
     """How far a group is in a partition; -1 where that is not known."""
 
     @property
+    def state_epoch(self) -> int: ...
+
+    @property
     def start_offset(self) -> int: ...
 
     @property
@@ -72,9 +77,9 @@ class ShareStates(Protocol):
         """Let share-partitions begin, or begin again, at offsets."""
 
     async def delete(
-        self, group_id: str, partitions: Iterable[SharePartition]
+        self, group_id: str, partitions: Iterable[SharePartition], state_epoch: int
     ) -> Mapping[SharePartition, KafkaError | None]:
-        """Forget share-partitions; it is no error if there are none."""
+        """Forget share-partitions, as of an epoch of the group; it is no error if there are none."""
 
     async def progress(
         self, group_id: str, partitions: Iterable[SharePartition]
@@ -91,7 +96,7 @@ class NoStates:
         return dict.fromkeys(offsets, _nowhere())
 
     async def delete(
-        self, group_id: str, partitions: Iterable[SharePartition]
+        self, group_id: str, partitions: Iterable[SharePartition], state_epoch: int
     ) -> Mapping[SharePartition, KafkaError | None]:
         return dict.fromkeys(partitions, _nowhere())
 
@@ -235,13 +240,48 @@ class ShareGroups(DecidedGroups[ShareGroup]):
             await self._delete_state(group, deleting)
         self._put(group, lambda decision: starts.begin(decision, topics))
         await self._settled(group.group_id)
-        answers = await self._surroundings.states().initialize(group.group_id, offsets, group.epoch)
+        answers = await self._asked(group, offsets, lambda some: self._initialize_some(group, offsets, some))
         failures = {partition: error for partition, error in answers.items() if error is not None}
         done = [partition for partition in offsets if partition in answers and partition not in failures]
         if self._groups.get(group.group_id) is group:
             self._put(group, lambda decision: starts.end(decision, topics, done))
             await self._settled(group.group_id)
         return failures
+
+    async def _initialize_some(
+        self, group: ShareGroup, offsets: Offsets, some: Iterable[SharePartition]
+    ) -> Mapping[SharePartition, KafkaError | None]:
+        states = self._surroundings.states()
+        return await states.initialize(group.group_id, {each: offsets[each] for each in some}, group.epoch)
+
+    async def _asked(
+        self,
+        group: ShareGroup,
+        partitions: Iterable[SharePartition],
+        ask: Callable[[Iterable[SharePartition]], Awaitable[Mapping[SharePartition, KafkaError | None]]],
+    ) -> Mapping[SharePartition, KafkaError | None]:
+        """Ask share coordinators; once more, in a higher epoch, where they know of a group that was before this one."""
+        answers = await ask(partitions)
+        fenced = [
+            partition
+            for partition, error in answers.items()
+            if error is not None and error.code is ErrorCode.fenced_state_epoch
+        ]
+        if not fenced or not await self._lift(group, fenced):
+            return answers
+        return {**answers, **await ask(fenced)}
+
+    async def _lift(self, group: ShareGroup, fenced: Iterable[SharePartition]) -> bool:
+        """Have the group's epoch, durably, above what share coordinators know; return whether that is done."""
+        group_id = group.group_id
+        found = await self._surroundings.states().progress(group_id, fenced)
+        known = max([each.state_epoch for each in found.values() if not isinstance(each, KafkaError)], default=-1)
+        if known < 0 or self._groups.get(group_id) is not group:
+            return False
+        _log.info(group_id, "group %r: share coordinators know it at epoch %d, it continues above", group_id, known)
+        self._put(group, lambda decision: starts.above(decision, known))
+        await self._settled(group_id)
+        return self._groups.get(group_id) is group
 
     def _put(self, group: ShareGroup, decide: Callable[[ShareDecision], None]) -> None:
         decision: ShareDecision = Decided(group)
@@ -333,7 +373,11 @@ class ShareGroups(DecidedGroups[ShareGroup]):
             for topic_id, topic in (*unfinished.items(), *held.items())
             for number in topic.partitions
         }
-        answers = await self._surroundings.states().delete(group.group_id, sorted(partitions))
+        answers = await self._asked(
+            group,
+            sorted(partitions),
+            lambda some: self._surroundings.states().delete(group.group_id, some, group.epoch),
+        )
         for error in answers.values():
             if error is not None:
                 raise error

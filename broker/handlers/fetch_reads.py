@@ -179,6 +179,8 @@ class FetchReads:
         """Bytes of records."""
         self.must_answer = False
         """Whether there is something to say without further waiting: an error, a divergence, a read of the tier."""
+        self.is_tier_late = False
+        """Whether the tier did not bring in time what was asked of it; it may have that soon."""
         self.held_back_until_s = math.inf
         """When, by the loop's clock, the throttle lets more through; infinite where it holds nothing back."""
         self._may_have_missed = False
@@ -460,6 +462,7 @@ class FetchReads:
             return None
         # Also without records: a slow store must not hold the whole request beyond `max.wait.ms`.
         self.must_answer = True
+        self.is_tier_late = self.is_tier_late or not found.records
         with_aborted = self._isolation is FetchIsolation.TXN_COMMITTED
         return served(read.asked.wanted, read.view, found.records, found.aborted if with_aborted else None)
 

@@ -102,7 +102,8 @@ class OffsetCommitHandlers:
                 if each.error is ErrorCode.none:
                     records.append(self._record(request, each, partition))
         if records:
-            error = await self._commit(request, records, context.api_version)
+            partitions = [(each.topic_id, each.partition) for each in asked if each.error is ErrorCode.none]
+            error = await self._commit(request, records, partitions, context.api_version)
             for each in asked:
                 each.error = each.error or error
         answers = [
@@ -137,13 +138,19 @@ class OffsetCommitHandlers:
         )
         return GroupRecord(OffsetKey(request.group_id, asked.topic_partition.topic, asked.partition), value)
 
-    async def _commit(self, request: OffsetCommitRequest, records: list[GroupRecord], version: int) -> ErrorCode:
+    async def _commit(
+        self,
+        request: OffsetCommitRequest,
+        records: list[GroupRecord],
+        partitions: list[tuple[UUID | None, int]],
+        version: int,
+    ) -> ErrorCode:
         who = MemberIdentity(request.member_id, request.group_instance_id)
         try:
             active = self._coordinator.shard_for(request.group_id)
             generation_id = request.generation_id_or_member_epoch
             error = active.shard.judge_commit(
-                request.group_id, who, generation_id, active.now, knows_epochs=version >= EPOCHS_SINCE
+                request.group_id, who, generation_id, active.now, partitions, knows_epochs=version >= EPOCHS_SINCE
             )
             if error is ErrorCode.none:
                 await active.write(records)

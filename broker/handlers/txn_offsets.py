@@ -96,7 +96,7 @@ class TxnOffsetHandler:
         try:
             check_group_id(request.group_id)
             active = self._groups.shard_for(request.group_id)
-            error = _judge_member(active, request)
+            error = self._judge_member(active, request, records)
             if error is not ErrorCode.none:
                 return error
             question = Question(request.transactional_id, producer, adds)
@@ -108,10 +108,19 @@ class TxnOffsetHandler:
             return ErrorCode.coordinator_load_in_progress if is_retried else refusal.code
         return ErrorCode.none
 
-
-def _judge_member(active: ActiveShard, request: TxnOffsetCommitRequest) -> ErrorCode:
-    # A producer that names no member commits for whatever group there is; its epoch fences it (KIP-98).
-    if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
-        return ErrorCode.none
-    who = MemberIdentity(request.member_id, request.group_instance_id)
-    return active.shard.judge_commit(request.group_id, who, request.generation_id, active.now)
+    def _judge_member(
+        self, active: ActiveShard, request: TxnOffsetCommitRequest, records: list[GroupRecord]
+    ) -> ErrorCode:
+        # A producer that names no member commits for whatever group there is; its epoch fences it (KIP-98).
+        if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.none
+        who = MemberIdentity(request.member_id, request.group_instance_id)
+        topics = self._groups.view.image.topics
+        partitions = [
+            (topics[record.key.topic].topic_id if record.key.topic in topics else None, record.key.partition)
+            for record in records
+            if isinstance(record.key, OffsetKey)
+        ]
+        error = active.shard.judge_commit(request.group_id, who, request.generation_id, active.now, partitions)
+        # As in Kafka: producers do not know the code of consumers' epochs.
+        return ErrorCode.illegal_generation if error is ErrorCode.stale_member_epoch else error

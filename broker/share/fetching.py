@@ -11,9 +11,10 @@
 | else | read from its next offset on |
 
 Each has an equal share of the request's bytes (KIP-932). The log is read by `FetchReads`, as for any consumer: from the
-tier too; while that is waited for, other fetches may read where this one found nothing. What was read and is not
-acquired is not sent. Where the log start has overtaken the offset, or the log has become shorter, nothing is answered:
-the next look reads elsewhere, or when the log has grown.
+tier too; while that is waited for, other fetches may read where this one found nothing. What the tier does not bring
+in time (`remote.fetch.max.wait.ms`) is looked for again while the request waits. What was read and is not acquired is
+not sent. Where the log start has overtaken the offset, or the log has become shorter, nothing is answered: the next
+look reads elsewhere, or when the log has grown.
 
 A throttled member is sent nothing, and what it was to be sent is not acquired.
 """
@@ -55,6 +56,8 @@ PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
 """What is read of one partition at once."""
 PARTITIONS_AT_ONCE: Final = 200
 """The partitions that are looked at, or answered, before other work may have its turn."""
+TIER_AGAIN_S: Final = 0.1
+"""When a fetch looks again for what the tier did not bring in time: that is fetched on, and kept."""
 _READ_ELSEWHERE: Final = frozenset({ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage})
 
 
@@ -150,7 +153,8 @@ class ShareFetching:
             is_last = loop.time() >= deadline_s
             try:
                 found = await look.look(partitions, is_last=is_last)
-                if is_last or found.partitions or found.throttle_ms:
+                is_over = is_last or (look.is_tier_late and loop.time() >= deadline_s)
+                if is_over or found.partitions or found.throttle_ms:
                     look.note_reported(found)
                     return found
                 await look.wakeup.wait(min(deadline_s, look.again_s))
@@ -183,12 +187,16 @@ class _ShareLook:
         """The share-partitions that were being loaded at an earlier look."""
         self.wakeup = Wakeup()
         self.again_s = inf
-        """When, by the loop's clock, an error that was passed over has to be reported again."""
+        """When, by the loop's clock, an error that was passed over has to be reported again, or the tier may have what
+        it did not bring in time.
+        """
+        self.is_tier_late = False
+        """Whether this look has waited for the tier in vain."""
         self._on: list[Sleepers] = []
 
     async def look(self, partitions: Iterable[SharedPartition], *, is_last: bool) -> FoundAll:
         """Return the answer; nothing while there is less than the request waits for."""
-        self.wakeup, self.again_s = Wakeup(), inf
+        self.wakeup, self.again_s, self.is_tier_late = Wakeup(), inf, False
         found = FoundAll()
         with ExitStack() as reading:
             candidates: list[_Candidate] = []
@@ -279,6 +287,9 @@ class _ShareLook:
 
         try:
             await reads.look(asked, leave_others)
+            self.is_tier_late = reads.is_tier_late
+            if self.is_tier_late:
+                self.again_s = min(self.again_s, asyncio.get_running_loop().time() + TIER_AGAIN_S)
             if reads.has_enough() or is_last:
                 for each, key in zip(candidates, asked, strict=True):
                     await self._find_batches(each, reads.answers[key], found)

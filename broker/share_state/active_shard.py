@@ -29,7 +29,19 @@ from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
 from .core.records import ShareKey, ShareRecord, Snapshot, Update, decode_record
 from .core.shard import Shard
-from .core.state import ShareState, Write, check_size, initialized, read_by, rewritten, written
+from .core.state import (
+    NOT_GIVEN,
+    ShareState,
+    Write,
+    check_size,
+    deleted,
+    initialized,
+    is_fence,
+    is_over,
+    read_by,
+    rewritten,
+    written,
+)
 from .settings import ShareStateSettings
 
 SHARE_PARTITIONS_MAX: Final = 100_000
@@ -88,20 +100,26 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         await self._write(key, value)
 
     async def summary(self, key: ShareKey) -> ShareState | None:
-        """Return a share-partition as it is; None if it is not initialized."""
+        """Return a share-partition as it is, a fence where it was deleted; None if nothing is known of it."""
         await self._settled(key)
         return self.shard.latest(key)
 
-    async def delete(self, key: ShareKey) -> None:
-        """Forget a share-partition; it may be unknown."""
-        if self.shard.latest(key) is None:
+    async def delete(self, key: ShareKey, state_epoch: int = NOT_GIVEN) -> None:
+        """Forget a share-partition, which may be unknown; with an epoch of its group a fence is left."""
+        state = self.shard.latest(key)
+        has_epoch, fence = state_epoch > NOT_GIVEN, None
+        # One that is not known needs a fence too: what would let it begin may be under way. It takes nobody's place.
+        if has_epoch and (state is not None or len(self.shard) < SHARE_PARTITIONS_MAX):
+            fence = deleted(state, state_epoch, self._now_ms())
+        is_tombstone = state is not None and not has_epoch
+        if fence is None and not is_tombstone:
             await self._settled(key)
         else:
-            await self._write(key, None)
+            await self._write(key, fence)
 
     def _initialized(self, key: ShareKey) -> ShareState:
         state = self.shard.latest(key)
-        if state is None:
+        if state is None or is_fence(state):
             raise KafkaError(ErrorCode.invalid_request, f"share-partition {key} is not initialized")
         return state
 
@@ -141,7 +159,7 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         except KafkaError as error:
             raise _for_client(error) from error
 
-    def _lost(self, key: ShareKey) -> None:
+    def _lost(self, key: ShareKey, _: KafkaError) -> None:
         error = KafkaError(ErrorCode.coordinator_not_available, f"share-partition {key}: a record was not written")
         for token in self.shard.lost(key):
             assert isinstance(token, asyncio.Future), token
@@ -171,10 +189,12 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
     # Upkeep.
 
     async def prune(self, topic_ids: Callable[[], Iterable[UUID]]) -> None:
-        """Delete what no longer is needed: share-partitions of topics that are deleted, and records before the last
-        snapshots.
+        """Delete what no longer is needed: share-partitions of topics that are deleted, fences that no longer hold, and
+        records before the last snapshots.
         """
         await self._write_all(self.shard.look_for(topic_ids()), lambda _: None)
+        now_ms = self._now_ms()
+        await self._write_all(self.shard.fences_over(now_ms), lambda _: None, lambda state: is_over(state, now_ms))
         log = self.partition.log
         before_ms = self._now_ms() - self._settings.prune_interval_ms
         cold = self.shard.cold(log.state.high_watermark, before_ms)[:COLD_MAX]
@@ -188,12 +208,18 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         """Forget the share-partitions of topics that are deleted."""
         await self._write_all(self.shard.of_topics(topic_ids), lambda _: None)
 
-    async def _write_all(self, keys: list[ShareKey], value_of: Callable[[ShareState], Snapshot | None]) -> None:
+    async def _write_all(
+        self,
+        keys: list[ShareKey],
+        value_of: Callable[[ShareState], Snapshot | None],
+        may_write: Callable[[ShareState], bool] = lambda _: True,
+    ) -> None:
+        """Write a record, or a tombstone, of each that is there and may be written by then."""
         written: list[asyncio.Future[None]] = []
         async for some in Slices(keys, weight=RECORD_WEIGHT):
             for key in some:
                 state = self.shard.latest(key)
-                if state is not None:
+                if state is not None and may_write(state):
                     written.append(self._submit(key, value_of(state)))
         for committed in written:
             await self._wait(committed)

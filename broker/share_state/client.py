@@ -8,8 +8,9 @@ for what the leaders of partitions need, reads and writes.
 All of that takes `CALL_S` at most: what has no answer by then is COORDINATOR_NOT_AVAILABLE. A broker that
 does not answer keeps nothing from the others, and is given up after `timeout_s`.
 
-This broker asks itself over the wire too: there is one way. What is asked twice is harmless: group coordinators ask
-only for what is not read yet, and a write that comes late changes nothing that came after it.
+This broker asks itself over the wire too: there is one way. What is asked twice, or comes late, is harmless: what lets
+a share-partition begin, or forgets it, says in which epoch of the group, and a write that comes late changes nothing
+that came after it.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ class ShareStateClient:
 
         return await self._ask(group_id, offsets, ask)
 
-    async def delete(self, group_id: str, partitions: Iterable[SharePartition]) -> Answers:
-        """Forget share-partitions; it is no error if there are none."""
+    async def delete(self, group_id: str, partitions: Iterable[SharePartition], state_epoch: int) -> Answers:
+        """Forget share-partitions, as of an epoch of the group; it is no error if there are none."""
 
         async def ask(address: Address, partitions: Sequence[SharePartition], timeout_s: float) -> Answers:
             topics = tuple(
@@ -133,7 +134,7 @@ class ShareStateClient:
                 )
                 for topic_id, numbers in _by_topic(partitions)
             )
-            request = DeleteShareGroupStateRequest(group_id=group_id, topics=topics)
+            request = DeleteShareGroupStateRequest(group_id=group_id, topics=topics, state_epoch=state_epoch)
             answer = await self._client.send(address, request, timeout_s=timeout_s)
             return _errors(answer.results)
 

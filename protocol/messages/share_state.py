@@ -231,6 +231,7 @@ class DeleteShareGroupStateRequest(Request[DeleteShareGroupStateResponse]):
     api_key: ClassVar[int] = 86
     group_id: str
     topics: tuple[DeleteStateData, ...]
+    state_epoch: int = -1
 
 
 @message

@@ -15,6 +15,7 @@ import pytest
 from tierfetch.broker import tier as tier_module
 from tierfetch.broker.cluster.view import BrokerRegistration, ClusterImage, NewTopic
 from tierfetch.broker.handlers.produce import ProduceHandler
+from tierfetch.broker.share.persister import LeaderPersister
 from tierfetch.broker.tier import manager_config
 from tierfetch.fetcher.core.epoch_fetch import FetchIsolation
 from tierfetch.fetcher.core.leader_offsets import EARLIEST_PENDING_UPLOAD_TIMESTAMP, special_offset
@@ -41,8 +42,8 @@ TIERED = {"remote_storage_enable": "true", "internal_segment_bytes": "1000", "re
 OPTION = "follower.fetch.last.tiered.offset.enable"
 
 
-async def tiered_nodes(base: Path, plugin: dict[str, str]) -> Nodes:
-    """Brokers 1 and 2, started."""
+async def tiered_nodes(base: Path, plugin: dict[str, str], shares: LeaderPersister | None = None) -> Nodes:
+    """Brokers 1 and 2, started; with share groups if something keeps their state."""
     configs = {
         "remote.log.storage.system.enable": "true",
         "remote.log.manager.task.interval.ms": "50",
@@ -52,6 +53,7 @@ async def tiered_nodes(base: Path, plugin: dict[str, str]) -> Nodes:
         OPTION: "true",
     }
     nodes = Nodes(base, {**configs, **plugin})
+    nodes.share_persister = shares
     await nodes.start(1, 2)
     return nodes
 

@@ -22,7 +22,7 @@ from tierfetch.tests.process.clients import CLIENTS
 from tierfetch.tests.process.consumers import NewMember, until_assigned
 from tierfetch.tests.process.test_cluster_command import tierfetch as command
 
-WRITTEN_ALIKE = {Kind.GROUP, Kind.MEMBER, Kind.TARGET_MEMBER}
+WRITTEN_ALIKE = {Kind.GROUP, Kind.MEMBER, Kind.TARGET_MEMBER, Kind.CURRENT}
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,6 @@ def _records(cluster: KafkaCluster) -> list[GroupRecord]:
         if record.key is not None and b"java" in record.key
     ]
     for record, each in decoded:
-        # What a newer coordinator notes besides is passed over: since when each partition is assigned (KIP-1251).
         if each is not None and isinstance(each.key, ConsumerKey) and each.key.kind in WRITTEN_ALIKE:
             assert each.encoded() == (record.key, record.value)
     return [each for _, each in decoded if each is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,8 +39,8 @@ def _is_led_by(broker: int, partition: PartitionMetadata) -> bool:
 class JavaBroker(KafkaCluster):
     """Of Apache Kafka, under controllers that run elsewhere."""
 
-    def __init__(self, base: Path, quorum: LocalQuorum, tier: Path) -> None:
-        super().__init__(base, (JAVA,), heap="512m", jvm=SHORT_LIVED_JVM)
+    def __init__(self, base: Path, quorum: LocalQuorum, tier: Path, configs: Mapping[str, str]) -> None:
+        super().__init__(base, (JAVA,), heap="512m", jvm=SHORT_LIVED_JVM, broker_configs=configs)
         self.nodes = (JAVA,)
         self.cluster_id = quorum.cluster_id
         self._voters = ",".join(f"{node}@127.0.0.1:{quorum.port(node)}" for node in quorum.nodes)
@@ -141,7 +141,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
     yield from mixed_cluster(tmp_path_factory.mktemp("mixed"))
 
 
-def mixed_cluster(base: Path) -> Iterator[Mixed]:
+def mixed_cluster(base: Path, **java_configs: str) -> Iterator[Mixed]:
     """Yield a cluster of two brokers of ours and one of Apache Kafka's; no fault may be in the log of the latter."""
     kafka_jars()
     tier = base / "tier"
@@ -150,7 +150,9 @@ def mixed_cluster(base: Path) -> Iterator[Mixed]:
         LocalCluster(
             base, OURS, tier=TierSettings("local", {"dir": str(tier)}), controllers=quorum.bootstrap_controllers
         ) as ours,
-        JavaBroker(base / "java", quorum, tier) as java,
+        JavaBroker(
+            base / "java", quorum, tier, {key.replace("_", "."): value for key, value in java_configs.items()}
+        ) as java,
     ):
         yield Mixed(quorum, ours, java)
         faults = [line for line in java.log_file(JAVA).read_text().splitlines() if "FaultHandler" in line]

@@ -11,6 +11,7 @@ from tierfetch.broker.groups.core.records import GroupRecord
 from tierfetch.broker.groups.core.share.records import ShareGroupKey
 from tierfetch.broker.share_state.core.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, Batch, combined
 from tierfetch.broker.share_state.core.records import ShareRecord
+from tierfetch.broker.share_state.core.state import deleted
 from tierfetch.tests.broker.groups.test_share_group import VALUES
 from tierfetch.tests.broker.share_state.test_records import KEY, SNAPSHOT, UPDATE
 from tierfetch.tests.interop.java import run_jshell
@@ -22,6 +23,7 @@ SERDES = {
         ShareRecord(KEY, SNAPSHOT).encoded(),
         ShareRecord(KEY, UPDATE).encoded(),
         ShareRecord(KEY, None).encoded(),
+        ShareRecord(KEY, deleted(None, 7, 1_000)).encoded(),
     ],
     "org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde": [
         GroupRecord(ShareGroupKey(kind, "g", name), value).encoded() for kind, name, value, _, _ in VALUES

@@ -15,8 +15,9 @@ It knows no log and no time but the one it is given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from ....protocol import ErrorCode, KafkaError, TopicPartition
 from .consumer.records import ConsumerKey, Kind
@@ -144,19 +145,36 @@ class Shard:
         return any(key in offsets for offsets in self.undecided.values())
 
     def judge_commit(
-        self, group_id: str, who: MemberIdentity, generation_id: int, now: Now, *, knows_epochs: bool = True
+        self,
+        group_id: str,
+        who: MemberIdentity,
+        generation_id: int,
+        now: Now,
+        partitions: Iterable[tuple[UUID | None, int]],
+        *,
+        knows_epochs: bool = True,
     ) -> ErrorCode:
-        """Whether offsets may be committed for the group; one that is not there begins as one without members."""
+        """Whether offsets of partitions may be committed for the group; one that is not there begins as one without
+        members.
+        """
         if group_id in self.shares:
             return ErrorCode.group_id_not_found
         if group_id in self.consumers:
-            return self._judge_consumer(group_id, who, generation_id, knows_epochs=knows_epochs)
+            return self._judge_consumer(group_id, who, generation_id, partitions, knows_epochs=knows_epochs)
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.none if generation_id < 0 else ErrorCode.illegal_generation
         return group.judge_commit(who, generation_id, now)
 
-    def _judge_consumer(self, group_id: str, who: MemberIdentity, epoch: int, *, knows_epochs: bool) -> ErrorCode:
+    def _judge_consumer(
+        self,
+        group_id: str,
+        who: MemberIdentity,
+        epoch: int,
+        partitions: Iterable[tuple[UUID | None, int]],
+        *,
+        knows_epochs: bool,
+    ) -> ErrorCode:
         group = self.consumers[group_id]
         if epoch < 0 and not group.members:
             return ErrorCode.none
@@ -164,7 +182,7 @@ class Shard:
         if member is not None and member.classic is None and not knows_epochs:
             return ErrorCode.unsupported_version
         try:
-            group.judge_offsets(who.member_id, epoch, who.group_instance_id)
+            group.judge_commit(who.member_id, epoch, partitions, who.group_instance_id)
         except KafkaError as error:
             return error.code
         return ErrorCode.none
@@ -175,7 +193,7 @@ class Shard:
         if group is None or (not member_id and epoch < 0):
             return ErrorCode.none
         try:
-            group.judge_offsets(member_id or "", epoch)
+            group.judge_fetch(member_id or "", epoch)
         except KafkaError as error:
             return error.code
         return ErrorCode.none

@@ -153,11 +153,16 @@ class TargetedGroup(Generic[MemberT]):
 
     def _replace_current(self, member_id: str, value: object) -> Current | None:
         old = self.currents.pop(member_id, None)
-        self._count(None if old is None else old.assigned, -1)
+        if old is not None:
+            self._count_current(old, -1)
         if isinstance(value, Current):
             self.currents[member_id] = value
-            self._count(value.assigned, 1)
+            self._count_current(value, 1)
         return old
+
+    def _count_current(self, current: Current, sign: int) -> None:
+        for assignment in (current.assigned, *current.epochs.values()):
+            self._count(assignment, sign)
 
     def _count(self, assignment: Assignment | None, sign: int) -> None:
         for numbers in (assignment or NOTHING).values():

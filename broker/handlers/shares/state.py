@@ -8,6 +8,7 @@ DeleteShareGroupState, ReadShareGroupStateSummary.
 | that the cluster does not have; it may be deleted nevertheless | UNKNOWN_TOPIC_OR_PARTITION |
 | that is kept elsewhere, or just being read | NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS |
 | that is not initialized | INVALID_REQUEST; a summary with start offset -1; deletion: nothing to do |
+| that was deleted in this epoch of its group or in a later one, when it shall begin | FENCED_STATE_EPOCH |
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class ShareStateHandlers:
 
     async def delete(self, _: RequestContext, request: DeleteShareGroupStateRequest) -> DeleteShareGroupStateResponse:
         async def delete(each: _Partition, key: ShareKey) -> DeleteShareGroupStateResponsePartitionResult:
-            await self._coordinator.shard_for(str(key)).delete(key)
+            await self._coordinator.shard_for(str(key)).delete(key, request.state_epoch)
             return DeleteShareGroupStateResponsePartitionResult(partition=each.partition)
 
         results = await _answered(
@@ -185,7 +186,7 @@ class ShareStateHandlers:
             return ReadShareGroupStateSummaryResponsePartitionResult(
                 partition=each.partition,
                 state_epoch=0 if snapshot is None else snapshot.state_epoch,
-                leader_epoch=0 if snapshot is None else snapshot.leader_epoch,
+                leader_epoch=0 if snapshot is None else max(snapshot.leader_epoch, 0),
                 start_offset=NO_OFFSET if snapshot is None else snapshot.start_offset,
                 delivery_complete_count=UNKNOWN_COUNT if snapshot is None else snapshot.delivery_complete_count,
             )

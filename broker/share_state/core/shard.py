@@ -21,7 +21,7 @@ from typing import Final
 from uuid import UUID
 
 from .records import ShareKey, ShareRecord, Snapshot
-from .state import ShareState, applied
+from .state import ShareState, applied, is_over
 
 HELD_RECORDS: Final = 4
 HELD_RECORDS_MIN: Final = 1_000
@@ -130,6 +130,11 @@ class Shard:
             and key not in self.pending
         ]
         return [key for _, key in sorted(cold)]
+
+    def fences_over(self, now_ms: int) -> list[ShareKey]:
+        """Return the share-partitions of which a fence is left that no longer holds."""
+        over = [key for key, held in self.held.items() if is_over(held.state, now_ms)]
+        return sorted(key for key in over if key not in self.pending)
 
     # Topics.
 

@@ -6,6 +6,13 @@
 | initialize, without a start offset | state epoch | the same for what is not known yet; else nothing |
 | read, by a leader under a new leader epoch | leader epoch | an update with that epoch |
 | write | leader epoch, state epoch | an update; every N-th a snapshot |
+| delete, in an epoch of the group | state epoch | a fence of that epoch; nothing where there is one |
+| delete, without an epoch (of Apache Kafka) | - | a tombstone |
+
+A *fence* is all that is left of a deleted share-partition: an empty snapshot without a leader. Whatever its group asked
+up to then may still be under way, twice or late: for `FENCE_MS` an epoch up to the fence's begins nothing. A group of
+the same name therefore begins in a higher epoch (`groups.share_groups`), in which nothing of the one before counts.
+Apache Kafka's share coordinators take a fence for a share-partition whose first leader chooses where it begins.
 
 An epoch of -1 is not judged. A lower one is fenced; so is a state epoch above the one that is known, which was not
 initialized. What is not initialized can be neither read nor written: INVALID_REQUEST.
@@ -23,6 +30,10 @@ from .batches import NO_OFFSET, Batch, check_batches, combined
 from .records import UNKNOWN_COUNT, Snapshot, Update
 
 NOT_GIVEN: Final = -1
+NO_LEADER: Final = -1
+"""The leader epoch of a fence; a share-partition begins with 0."""
+FENCE_MS: Final = 60_000
+"""How long a fence holds: a call to share coordinators ends after 10 s, whatever is left of it is in a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +91,16 @@ def initialized(state: ShareState | None, state_epoch: int, start_offset: int, n
     """
     if start_offset < NO_OFFSET:
         raise KafkaError(ErrorCode.invalid_request, f"start offset {start_offset} is below -1, which is not known yet")
-    if state is not None and NOT_GIVEN != state_epoch < state.snapshot.state_epoch:
-        raise _fenced(ErrorCode.fenced_state_epoch, "state epoch", state_epoch, state.snapshot.state_epoch)
+    if state is not None and state_epoch != NOT_GIVEN and not is_over(state, now_ms):
+        known = state.snapshot.state_epoch
+        if state_epoch < known or (state_epoch == known and is_fence(state)):
+            raise _fenced(ErrorCode.fenced_state_epoch, "state epoch", state_epoch, known)
+    before, state = state, None if state is None or is_fence(state) else state
     is_same = state_epoch != NOT_GIVEN and state is not None and state_epoch == state.snapshot.state_epoch
     if is_same or (state is not None and start_offset == NO_OFFSET):
         return None
     return Snapshot(
-        snapshot_epoch=0 if state is None else state.snapshot.snapshot_epoch + 1,
+        snapshot_epoch=0 if before is None else before.snapshot.snapshot_epoch + 1,
         state_epoch=state_epoch,
         # A leader that is fenced stays fenced, whatever is initialized.
         leader_epoch=0 if state is None else state.snapshot.leader_epoch,
@@ -94,6 +108,37 @@ def initialized(state: ShareState | None, state_epoch: int, start_offset: int, n
         create_timestamp_ms=now_ms,
         write_timestamp_ms=now_ms,
     )
+
+
+def deleted(state: ShareState | None, state_epoch: int, now_ms: int) -> Snapshot | None:
+    """Return the fence that is left of a share-partition, which may be unknown; None if there is one already. Raise
+    FENCED_STATE_EPOCH if it has begun again in a newer epoch of its group: the request comes late.
+    """
+    known = None if state is None else state.snapshot.state_epoch
+    if known is not None and state_epoch < known:
+        raise _fenced(ErrorCode.fenced_state_epoch, "state epoch", state_epoch, known)
+    if state is not None and is_fence(state) and state_epoch == known:
+        return None
+    return Snapshot(
+        snapshot_epoch=0 if state is None else state.snapshot.snapshot_epoch + 1,
+        state_epoch=state_epoch,
+        leader_epoch=NO_LEADER,
+        start_offset=NO_OFFSET,
+        create_timestamp_ms=now_ms,
+        write_timestamp_ms=now_ms,
+    )
+
+
+def is_fence(state: ShareState) -> bool:
+    """Whether it is what is left of a deleted share-partition, which is not initialized."""
+    snapshot = state.snapshot
+    is_empty = snapshot.start_offset == NO_OFFSET and not snapshot.batches and not state.updates
+    return snapshot.leader_epoch == NO_LEADER and is_empty
+
+
+def is_over(state: ShareState, now_ms: int) -> bool:
+    """Whether it is a fence that no longer holds."""
+    return is_fence(state) and now_ms - state.snapshot.create_timestamp_ms >= FENCE_MS
 
 
 def read_by(state: ShareState, leader_epoch: int) -> Update | None:

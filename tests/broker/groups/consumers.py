@@ -82,7 +82,9 @@ class Client:
         return {(topic_id, number) for topic_id, numbers in self.owned.items() for number in numbers}
 
 
-def subscription(names: tuple[str, ...], owned: Assignment, known: Topics, version: int) -> bytes:
+def subscription(
+    names: tuple[str, ...], owned: Assignment, known: Topics, version: int, rack: str | None = None
+) -> bytes:
     """What a client of the classic protocol says in JoinGroup."""
     writer = Writer(flexible=False)
     writer.int16(version)
@@ -98,6 +100,10 @@ def subscription(names: tuple[str, ...], owned: Assignment, known: Topics, versi
             writer.array_length(len(numbers))
             for number in sorted(numbers):
                 writer.int32(number)
+    if version >= 2:
+        writer.int32(-1)
+    if version >= 3:
+        writer.string(rack)
     return bytes(writer.out)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -34,6 +35,8 @@ from tierfetch.protocol.messages.groups import (
     MemberIdentity,
 )
 from tierfetch.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
+from tierfetch.protocol.wire.primitives import TAGGED_ELEMENTS_MAX
 from tierfetch.tests.broker.groups.conversation import Coordinator, ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
@@ -72,6 +75,22 @@ async def test_offsets_are_fenced_by_the_member_epoch(one: Coordinator) -> None:
         group = OffsetFetchRequestGroup(group_id="c", topics=None, member_id=member, member_epoch=epoch)
         answer = await one.ask(OffsetFetchRequest(groups=(group,)), 9)
         assert answer.groups[0].error_code is error
+    assert await one.committed("c") == {"t-0": 5}
+
+
+async def test_G1_a_commit_in_an_epoch_before_the_members_own_counts_for_what_it_has_had_since(
+    one: Coordinator,
+) -> None:
+    """KIP-1251: the answer that raises its epoch may be under way."""
+    await one.beat()
+    assert (await one.beat("n")).member_epoch == 2
+    assert (await one.beat("m", 1)).member_epoch == 2, "this answer is lost"
+    assert await one.commit(5, "c", member="m", generation=1) is NONE
+    assert await one.commit(6, "c", member="m", generation=0) is ErrorCode.stale_member_epoch
+    assert await one.commit(6, "c", member="n", generation=1) is ErrorCode.stale_member_epoch
+    group = OffsetFetchRequestGroup(group_id="c", topics=None, member_id="m", member_epoch=1)
+    answer = await one.ask(OffsetFetchRequest(groups=(group,)), 9)
+    assert answer.groups[0].error_code is ErrorCode.stale_member_epoch
     assert await one.committed("c") == {"t-0": 5}
 
 
@@ -255,6 +274,23 @@ async def test_a_decision_that_cannot_be_written_is_undone(
     assert (await one.beat("n")).error_code is NONE
 
 
+async def test_A2_a_member_whose_records_no_batch_holds_is_refused_and_the_group_is_as_before(
+    nodes: Nodes, one: Coordinator
+) -> None:
+    await one.beat()
+    (active,) = nodes[1].groups.shards
+    group = active.shard.consumers["c"]
+    before = list(group.records())
+    await nodes.operator.alter_topic_configs(GROUP_METADATA_TOPIC, {"max.message.bytes": "2000"})
+    await until(lambda: active.partition.log.state.config.max_message_bytes == 2000)
+    names = tuple(f"{number:0200}" for number in range(100))
+    refused = await one.beat("n", subscribed_topic_names=names)
+    assert refused.error_code is ErrorCode.unknown_server_error
+    assert list(group.records()) == before
+    assert (await one.beat("m", 1)).error_code is NONE
+    assert (await one.beat("n")).error_code is NONE
+
+
 async def test_a_member_that_is_refused_does_not_let_a_lost_one_stay(
     nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,9 +368,32 @@ async def test_a_lost_member_whose_removal_cannot_be_written_is_lost_later(
         (Kind.TARGET_MEMBER, "m", Target({})),
         (Kind.REGEX, "a.*", Resolved(("a", "b"), 3, 4)),
         (Kind.CURRENT, "m", Current(epoch=3, previous_epoch=2, state=MemberState.UNREVOKED_PARTITIONS)),
+        (
+            Kind.CURRENT,
+            "m",
+            Current(
+                epoch=3,
+                previous_epoch=2,
+                state=MemberState.UNREVOKED_PARTITIONS,
+                assigned={UUID(int=1): frozenset({0, 1, 2}), UUID(int=2): frozenset({7})},
+                revoking={UUID(int=1): frozenset({3})},
+                epochs={1: {UUID(int=1): frozenset({0, 3})}, 2: {UUID(int=1): frozenset({2})}},
+            ),
+        ),
+        (
+            Kind.CURRENT,
+            "m",
+            Current(
+                epoch=2,
+                previous_epoch=1,
+                state=MemberState.STABLE,
+                assigned={UUID(int=1): frozenset(range(TAGGED_ELEMENTS_MAX + 1))},
+                epochs={1: {UUID(int=1): frozenset(range(TAGGED_ELEMENTS_MAX))}},
+            ),
+        ),
     ],
 )
-def test_records_are_read_as_they_were_written(kind: Kind, name: str, value: Any) -> None:
+def test_G1_records_are_read_as_they_were_written(kind: Kind, name: str, value: Any) -> None:
     record = GroupRecord(ConsumerKey(kind, "g", name), value)
     key, data = record.encoded()
     assert decode_record(key, data) == record

@@ -320,15 +320,97 @@ def test_a_group_may_have_timeouts_of_its_own_within_the_limits_of_its_broker() 
 def test_offsets_are_fenced_by_the_epoch_of_the_member() -> None:
     stage, x = Stage(topics(a=2)), Client("x")
     stage.hear(x)
-    stage.group.judge_offsets("x", 1)
+    stage.group.judge_fetch("x", 1)
+    stage.group.judge_commit("x", 1, [(UUID(int=9), 0)])
     for member, epoch, code in [
         ("y", 1, ErrorCode.unknown_member_id),
         ("x", 0, ErrorCode.stale_member_epoch),
+        ("x", -1, ErrorCode.stale_member_epoch),
         ("x", 2, ErrorCode.stale_member_epoch),
     ]:
         with pytest.raises(KafkaError) as error:
-            stage.group.judge_offsets(member, epoch)
+            stage.group.judge_fetch(member, epoch)
         assert error.value.code is code
+        with pytest.raises(KafkaError) as error:
+            stage.group.judge_commit(member, epoch, [(A, 0), (A, 1)])
+        assert error.value.code is code
+
+
+def may_commit(stage: Stage, member: str, epoch: int, *numbers: int) -> bool:
+    with suppress(KafkaError):
+        stage.group.judge_commit(member, epoch, [(A, number) for number in numbers])
+        return True
+    return False
+
+
+def test_G1_a_member_commits_in_an_older_epoch_what_it_has_had_since_then() -> None:
+    """KIP-1251: its epoch rises with an answer that may still be under way."""
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.hear(x)
+    stage.hear(y)
+    told = stage.beat(x.beat())
+    assert (x.epoch, told.epoch, told.assignment) == (1, 1, {A: frozenset({0})})
+    assert may_commit(stage, "x", 1, 0, 1), "what it has to give up it has until it says so"
+    x.told = told
+    x.take_in()
+    assert stage.beat(x.beat()).epoch == 2
+    assert x.epoch == 1, "the answer is lost"
+    assert may_commit(stage, "x", 1, 0)
+    assert not may_commit(stage, "x", 1, 1), "it has given that up"
+    assert not may_commit(stage, "x", 1, 0, 1), "all or nothing"
+    assert not may_commit(stage, "x", 0, 0)
+    assert may_commit(stage, "x", 2, 0)
+    assert not may_commit(stage, "x", 3, 0)
+    stage.settle(x, y)
+    stage.hear(y, epoch=-1)
+    stage.settle(x)
+    assert (stage.group.current("x").since(A), x.epoch) == ({0: 1, 1: 3}, 3)
+    assert may_commit(stage, "x", 2, 0)
+    assert not may_commit(stage, "x", 2, 1), "in epoch 2 it was another member's"
+    with pytest.raises(
+        KafkaError, match=r"partition 1 .* in epoch 2: member 'x', now in epoch 3, has it since epoch 3"
+    ):
+        stage.group.judge_commit("x", 2, [(A, 1)])
+    with pytest.raises(KafkaError, match="does not own it"):
+        stage.group.judge_commit("x", 2, [(None, 0)])
+
+
+def test_G1_a_member_that_begins_again_commits_nothing_of_before() -> None:
+    stage, x = Stage(topics(a=2)), Client("x", instance="i")
+    stage.hear(x)
+    stage.hear(x, epoch=-2)
+    assert stage.group.current("x").since(A) == {0: 0, 1: 0}, "as Kafka's records have it"
+    assert not may_commit(stage, "x", 1, 0)
+    again = Client("z", instance="i")
+    stage.topics = topics(a=3)
+    stage.hear(again)
+    assert (again.epoch, stage.group.current("z").since(A)) == (2, {0: 2, 1: 2, 2: 2})
+    again.start_anew()
+    stage.topics = topics(a=4)
+    stage.hear(again)
+    assert (again.epoch, stage.group.current("z").since(A)) == (3, dict.fromkeys(range(4), 3))
+    assert not may_commit(stage, "z", 2, 0), "a process before it, with the same member id"
+
+
+def test_G1_a_classic_member_commits_in_the_generation_before_what_it_keeps() -> None:
+    stage, x, y = Stage(topics(a=2)), ClassicClient("x", is_eager=False), Client("y")
+    stage.hear(y)
+    for _ in range(3):
+        stage.join_classic(x)
+        stage.hear(y)
+    stage.join_classic(x)
+    (number,) = x.owned[A]
+    before = x.generation
+    stage.topics = topics(a=3)
+    stage.hear(Client("z"))
+    stage.join_classic(x)
+    assert (x.generation, x.owned[A]) == (before + 1, frozenset({number}))
+    assert may_commit(stage, "x", before, number), "the answer may have been lost"
+    assert not may_commit(stage, "x", before, 1 - number)
+    assert not may_commit(stage, "x", before + 2, number)
+    with pytest.raises(KafkaError) as error:
+        stage.group.judge_commit("x", 0, [(A, number)])
+    assert error.value.code is ErrorCode.illegal_generation
 
 
 def test_a_decision_that_is_not_written_is_undone() -> None:
@@ -502,6 +584,25 @@ class GroupMachine(RuleBasedStateMachine):
     def no_partition_is_owned_twice(self) -> None:
         owned = [partition for client in self.everybody for partition in client.partitions]
         assert len(owned) == len(set(owned))
+
+    @invariant()
+    def what_a_client_has_it_may_commit_and_nothing_else(self) -> None:
+        """In the epoch that it knows, however many answers were lost since (KIP-1251)."""
+        group = self.stage.group
+        known = [*((each, each.epoch) for each in self.clients.values() if each.epoch > 0)]
+        known += [(each, each.generation) for each in self.classic.values()]  # type: ignore[misc]
+        for client, epoch in known:
+            group.judge_commit(client.name, epoch, client.partitions)
+            if epoch < group.current(client.name).epoch:
+                others = [
+                    (topic_id, number)
+                    for topic_id, owners in group.owners.items()
+                    for number, owner in owners.items()
+                    if owner != client.name
+                ]
+                for partition in others:
+                    with pytest.raises(KafkaError):
+                        group.judge_commit(client.name, epoch, [partition])
 
     @invariant()
     def epochs_rise(self) -> None:

@@ -112,7 +112,9 @@ async def test_a_group_is_upgraded_and_taken_back(nodes: Nodes) -> None:
     known = nodes[1].groups._topics_now()
     assert sum(map(len, (read_assignment(given, known) or {}).values())) == 1
     assert await heartbeat(one, old, 2) is NONE
-    assert await one.commit(8, member=old, generation=1) is ErrorCode.illegal_generation
+    assert await one.commit(8, member=old, generation=0) is ErrorCode.illegal_generation
+    assert await one.commit(8, member=old, generation=3) is ErrorCode.illegal_generation
+    assert await one.commit(8, member=old, generation=1) is NONE, "it has had the partition since (KIP-1251)"
     assert await one.commit(8, member=old, generation=2, version=7) is NONE
     shared = await one.beat("n", 2, group="g")
     assert shared.assignment is not None
@@ -259,3 +261,14 @@ def test_what_clients_of_the_classic_protocol_say_is_read() -> None:
     assert read_assignment(written, known) == {A: frozenset({0, 2})}
     assert read_assignment(written, {}) == {}
     assert read_assignment(b"\x00", known) is None
+
+
+@pytest.mark.parametrize(("version", "rack"), [(1, None), (2, None), (3, "r"), (3, None)])
+def test_G1_the_rack_of_a_classic_member_is_told_where_its_protocol_has_one(version: int, rack: str | None) -> None:
+    data = subscription(("t",), {}, {}, version, rack)
+    found = read_subscription(data)
+    assert found is not None
+    assert (found.topics, found.rack_id) == (("t",), rack)
+    cut = read_subscription(data[:-1] if version >= 2 else data)
+    assert cut is not None, "nothing depends on it"
+    assert (cut.topics, cut.rack_id) == (("t",), None)

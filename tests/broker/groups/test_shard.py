@@ -132,8 +132,8 @@ def test_offsets_of_a_transaction_count_from_its_marker_on() -> None:
 
 def test_a_group_that_is_not_there_begins_with_a_commit_without_a_generation() -> None:
     now = Now(0, 0)
-    assert shard().judge_commit("g", MemberIdentity(""), -1, now) is ErrorCode.none
-    assert shard().judge_commit("g", MemberIdentity("a"), 1, now) is ErrorCode.illegal_generation
+    assert shard().judge_commit("g", MemberIdentity(""), -1, now, []) is ErrorCode.none
+    assert shard().judge_commit("g", MemberIdentity("a"), 1, now, []) is ErrorCode.illegal_generation
 
 
 def test_what_may_be_deleted() -> None:

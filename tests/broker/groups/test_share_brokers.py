@@ -17,6 +17,7 @@ from tierfetch.broker.groups.active_shard import ActiveShard
 from tierfetch.broker.groups.core.share.heartbeat import ShareDecision
 from tierfetch.broker.groups.core.share.records import TopicStarts
 from tierfetch.broker.handlers.shares import groups as groups_of_shares
+from tierfetch.broker.share_state.core.state import ShareState, is_fence
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Request, ResponseT
 from tierfetch.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
@@ -44,6 +45,11 @@ from tierfetch.protocol.messages.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
+)
+from tierfetch.protocol.messages.share_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateRequestPartitionData,
+    InitializeStateData,
 )
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.tests.broker.nodes import Nodes
@@ -100,6 +106,12 @@ class Group:
         held = self.active.shard.shares["g"].starts.initialized
         return {topic.name: topic.partitions for topic in held.values()}
 
+    @property
+    def kept(self) -> list[ShareState]:
+        """What the share coordinator has of share-partitions that are not deleted."""
+        (state,) = self.nodes[1].shares.shards
+        return [held.state for held in state.shard.held.values() if not is_fence(held.state)]
+
     async def send(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
         return await self.client.send(self.nodes[1].address, request, max_version=version, timeout_s=10)
 
@@ -113,11 +125,16 @@ class Group:
         await until(lambda: [active.is_loaded for active in self.nodes[1].groups.shards] == [True])
 
     async def beat(
-        self, member: str = "m", epoch: int = 0, topics: tuple[str, ...] | None = None, group: str = "g"
+        self,
+        member: str = "m",
+        epoch: int = 0,
+        topics: tuple[str, ...] | None = None,
+        group: str = "g",
+        rack: str | None = None,
     ) -> ShareGroupHeartbeatResponse:
         asked = ("t",) if topics is None and epoch == 0 else topics
         request = ShareGroupHeartbeatRequest(
-            group_id=group, member_id=member, member_epoch=epoch, subscribed_topic_names=asked
+            group_id=group, member_id=member, member_epoch=epoch, rack_id=rack, subscribed_topic_names=asked
         )
         return await self.send(request)
 
@@ -159,7 +176,7 @@ async def test_a_member_joins_is_assigned_at_once_and_leaves(group: Group) -> No
 
 
 async def test_what_an_operator_sees(group: Group) -> None:
-    await group.beat()
+    await group.beat(rack="r")
     (listed,) = (await group.send(ListGroupsRequest(types_filter=("share",)))).groups
     assert (listed.group_id, listed.group_state, listed.group_type, listed.protocol_type) == (
         "g",
@@ -177,6 +194,10 @@ async def test_what_an_operator_sees(group: Group) -> None:
         "simple",
     )
     assert (member.member_id, member.member_epoch, member.subscribed_topic_names) == ("m", 2, ("t",))
+    assert member.rack_id == "r"
+    await group.beat("m", 2)
+    (found, _) = (await group.send(asked)).groups
+    assert found.members[0].rack_id == "r", "it is told once, and kept"
     assert member.assignment.topic_partitions[0].topic_name == "t"
     assert absent.error_code is ErrorCode.group_id_not_found
     again = (
@@ -239,8 +260,7 @@ async def test_offsets_are_set_and_deleted_while_nobody_reads(group: Group) -> N
     deleted = await group.send(DeleteShareGroupOffsetsRequest(group_id="g", topics=names))
     assert [each.error_code for each in deleted.responses] == [NONE, ErrorCode.unknown_topic_or_partition]
     assert await group.offsets() == {}
-    (state,) = group.nodes[1].shares.shards
-    assert not state.shard.held
+    assert group.kept == []
 
 
 async def test_a_group_may_begin_with_its_offsets(group: Group) -> None:
@@ -281,12 +301,11 @@ async def test_partitions_of_a_topic_that_is_named_twice_all_begin(group: Group)
 
 async def test_a_group_is_deleted_with_its_state(nodes: Nodes, group: Group) -> None:
     await group.beat()
-    (state,) = nodes[1].shares.shards
-    assert len(state.shard.held) == 1
+    assert len(group.kept) == 1
     assert await group.delete() is ErrorCode.non_empty_group
     await group.beat("m", -1)
     assert await group.delete() is NONE
-    assert not state.shard.held
+    assert group.kept == []
     assert await group.delete() is ErrorCode.group_id_not_found
     await nodes.stop(1)
     await nodes.start(1)
@@ -378,8 +397,7 @@ async def test_a_deletion_that_another_coordinator_began_is_ended(nodes: Nodes, 
     assert (held.initialized, list(held.deleting.values())) == ({}, ["t"])
     nodes[1].groups.use(states)
     assert await group.delete() is NONE
-    (state,) = nodes[1].shares.shards
-    assert not state.shard.held
+    assert group.kept == []
     assert replace(held, deleting={}).is_empty
 
 
@@ -391,13 +409,69 @@ async def test_a_deletion_that_was_not_ended_is_before_a_member_begins_again(nod
     nodes[1].groups.use(share_groups.NoStates())
     assert await group.delete() is ErrorCode.coordinator_not_available
     nodes[1].groups.use(states)
-    (state,) = nodes[1].shares.shards
-    assert [held.state.snapshot.start_offset for held in state.shard.held.values()] == [5]
+    assert [state.snapshot.start_offset for state in group.kept] == [5]
     joined = await group.beat("n")
     assert joined.assignment is not None
     assert [each.partitions for each in joined.assignment.topic_partitions] == [(0,)]
     assert group.active.shard.shares["g"].starts.deleting == {}
     assert await group.offsets("t") == {"t": (NONE, -1)}, "nothing of the deleted state is left"
+
+
+async def late(group: Group, state_epoch: int, start_offset: int) -> ErrorCode:
+    """Let a share-partition begin as one that asked long ago."""
+    data = InitializeShareGroupStateRequestPartitionData(
+        partition=0, state_epoch=state_epoch, start_offset=start_offset
+    )
+    topic_id = group.nodes[1].view.image.topics["t"].topic_id
+    topic = InitializeStateData(topic_id=topic_id, partitions=(data,))
+    answer = await group.send(InitializeShareGroupStateRequest(group_id="g", topics=(topic,)))
+    return answer.results[0].partitions[0].error_code
+
+
+async def test_what_a_deleted_group_asked_for_and_comes_late_is_fenced_also_in_the_next_group(group: Group) -> None:
+    """It came back to life, and a new group of the same name began there, or could not begin at all."""
+    await group.beat()
+    await group.beat("m", -1)
+    assert await group.alter(5) == (NONE, NONE)
+    epoch = group.active.shard.shares["g"].epoch
+    assert await group.delete() is NONE
+    assert await late(group, epoch, 500) is ErrorCode.fenced_state_epoch
+    assert group.kept == []
+    joined = await group.beat("n")
+    assert joined.assignment is not None
+    assert [each.partitions for each in joined.assignment.topic_partitions] == [(0,)]
+    assert group.active.shard.shares["g"].epoch > epoch
+    assert await late(group, epoch, 500) is ErrorCode.fenced_state_epoch
+    assert await group.offsets("t") == {"t": (NONE, -1)}, "the new group begins where it wants"
+
+
+async def test_a_group_begins_above_what_share_coordinators_know_of_one_before_it(nodes: Nodes, group: Group) -> None:
+    """Such as a group whose records were lost: what it had read stays read."""
+    await group.beat(group="other")
+    assert await late(group, 50, 7) is NONE
+    joined = await group.beat("n")
+    assert joined.assignment is not None
+    assert [each.partitions for each in joined.assignment.topic_partitions] == [(0,)]
+    assert group.active.shard.shares["g"].epoch > 50
+    assert await group.offsets("t") == {"t": (NONE, 7)}
+    await nodes.stop(1)
+    await nodes.start(1)
+    await until(lambda: any(active.is_loaded for active in nodes[1].groups.shards))
+    assert group.active.shard.shares["g"].epoch > 50, "it is durable"
+
+
+async def test_a_fence_goes_with_the_first_upkeep_after_its_time(
+    nodes: Nodes, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await group.beat()
+    await group.beat("m", -1)
+    assert await group.delete() is NONE
+    (state,) = nodes[1].shares.shards
+    await nodes[1].shares.prune(state)
+    assert [is_fence(held.state) for held in state.shard.held.values()] == [True]
+    monkeypatch.setattr("tierfetch.broker.share_state.core.state.FENCE_MS", 0)
+    await nodes[1].shares.prune(state)
+    assert state.shard.held == {}
 
 
 def test_what_is_initialized_at_once_is_bounded() -> None:

@@ -349,21 +349,27 @@ def test_a_deletion_is_noted_before_it_is_made() -> None:
     decision = ShareDecision(stage.group)
     assert starts.begin_deletion(decision, [A, B]) == {A: TopicStarts("a", frozenset({0, 1, 2}))}
     assert stage.group.starts == Starts(deleting={A: "a"})
+    before = stage.group.epoch
     starts.end_deletion(decision, [A])
     assert decision.records[-1].value is None, "nothing is a tombstone"
+    assert stage.group.epoch == before + 1, "what comes late from before the deletion is of another epoch"
+    starts.end_deletion(decision, [A])
+    assert stage.group.epoch == before + 1
     decision.undo()
     assert stage.group.starts.initialized == {A: TopicStarts("a", frozenset({0, 1, 2}))}
 
 
-def test_what_failed_is_as_before() -> None:
+def test_what_failed_may_have_begun_so_a_deletion_finds_it() -> None:
     stage = Stage()
     stage.beat()
     missing = stage.missing()
     decision = ShareDecision(stage.group)
     starts.begin(decision, missing)
     starts.end(decision, missing, [(A, 1)])
-    assert stage.group.starts == Starts(initialized={A: TopicStarts("a", frozenset({1}))})
-    assert stage.missing() == {A: TopicStarts("a", frozenset({0, 2}))}
+    failed = {A: TopicStarts("a", frozenset({0, 2}))}
+    assert stage.group.starts == Starts(initializing=failed, initialized={A: TopicStarts("a", frozenset({1}))})
+    assert stage.missing() == failed
+    assert starts.begin_deletion(decision, [A]) == missing
 
 
 steps = st.lists(

@@ -271,6 +271,58 @@ async def test_a_fetch_that_waits_for_the_tier_keeps_nothing_from_others_but_wha
     }
 
 
+class LateTier:
+    """Brings nothing in time as often as the test says, and then the first record."""
+
+    def __init__(self, late: int) -> None:
+        self.late = late
+
+    async def read(self, asked: RemoteRead) -> RemoteRecords | None:
+        self.late -= 1
+        return RemoteRecords(b"", asked.offset) if self.late >= 0 else RemoteRecords(batch(b"a" * 30), 1)
+
+
+async def test_what_the_tier_does_not_bring_in_time_is_looked_for_again_while_the_fetch_waits(host: Host) -> None:
+    """It slept until its wait was over: nothing of a tiered log wakes it."""
+    scene = Scene(host, remote=LateTier(2))
+    old = await host.topic("old", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
+    await append(old, *(batch(b"a" * 30) for _ in range(4)))
+    await old.log.delete_local_segments(3)
+    member = Member(scene, "a", id_of(old))
+    assert (await member.fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 0, 1),)
+
+
+async def test_a_fetch_ends_with_its_wait_while_the_tier_is_late_and_locks_nothing(host: Host) -> None:
+    tier = LateTier(2**31)
+    scene = Scene(host, remote=tier)
+    old = await host.topic("old", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
+    await append(old, *(batch(b"a" * 30) for _ in range(4)))
+    await old.log.delete_local_segments(3)
+    member = Member(scene, "a", id_of(old))
+    assert (await member.fetch(max_wait_ms=20)).acquired == ()
+    live = scene.groups.partitions.find(key_of(old))
+    assert live is not None
+    assert not live.is_being_read
+    tier.late = 0
+    assert (await Member(scene, "b", id_of(old), connection=2).fetch(max_wait_ms=FOREVER_MS)).acquired == ((0, 0, 1),)
+
+
+async def test_who_is_lost_while_the_tier_is_read_leaves_that_to_others(host: Host) -> None:
+    tier = SlowTier()
+    scene = Scene(host, remote=tier)
+    old = await host.topic("old", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
+    await append(old, *(batch(b"a" * 30) for _ in range(4)))
+    await old.log.delete_local_segments(3)
+    reading = asyncio.create_task(Member(scene, "a", id_of(old)).ask(max_wait_ms=FOREVER_MS))
+    await until(lambda: len(tier.answered) == 1)
+    other = asyncio.create_task(Member(scene, "b", id_of(old), connection=2).fetch(max_wait_ms=FOREVER_MS))
+    await turns()
+    reading.cancel()
+    await until(lambda: len(tier.answered) == 2)
+    tier.answered[1].set_result(RemoteRecords(batch(b"a" * 30), 1))
+    assert (await other).acquired == ((0, 0, 1),)
+
+
 async def test_a_lock_ends_and_wakes_who_waits(host: Host, scene: Scene) -> None:
     scene.settings = replace(scene.settings, records=ShareSettings(lock_ms=20))
     partition = await topic(host, 1)

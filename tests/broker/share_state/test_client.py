@@ -47,7 +47,7 @@ async def deleted(brokers: Brokers, numbers: range, timeout_s: float) -> dict[in
     client = ShareStateClient(
         cast(ShareCoordinator, brokers), cast(KafkaClient, brokers), random.Random(1), timeout_s=timeout_s
     )
-    answers = await client.delete("g", [(TOPIC, number) for number in numbers])
+    answers = await client.delete("g", [(TOPIC, number) for number in numbers], 1)
     return {number: _code(answers[TOPIC, number]) for number in numbers}
 
 

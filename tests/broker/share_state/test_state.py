@@ -13,11 +13,14 @@ from tierfetch.broker.share_state.core.batches import ACKNOWLEDGED, ARCHIVED, AV
 from tierfetch.broker.share_state.core.records import ShareKey, ShareRecord, Snapshot, Update, decode_record
 from tierfetch.broker.share_state.core.shard import HELD_RECORDS_MIN, Shard
 from tierfetch.broker.share_state.core.state import (
+    FENCE_MS,
     ShareState,
     Write,
     applied,
     check_size,
+    deleted,
     initialized,
+    is_fence,
     read_by,
     rewritten,
     written,
@@ -130,6 +133,53 @@ def test_to_begin_twice_in_one_epoch_drops_nothing() -> None:
     assert initialized(state, 2, 100, NOW_MS + 1) is None
 
 
+def test_a_fence_is_left_where_a_share_partition_is_deleted() -> None:
+    state = begun(state_epoch=4)
+    state = applied(state, written(state, write(start_offset=110, state_epoch=4), 500, NOW_MS))
+    with pytest.raises(KafkaError, match="state epoch 3 is fenced: 4 is known"):
+        deleted(state, 3, NOW_MS)
+    left = deleted(state, 5, NOW_MS)
+    assert left is not None
+    fence = applied(state, left)
+    assert is_fence(fence)
+    assert deleted(fence, 5, NOW_MS) is None
+    for epoch in (4, 5):
+        with pytest.raises(KafkaError) as error:
+            initialized(fence, epoch, 500, NOW_MS + FENCE_MS - 1)
+        assert error.value.code is ErrorCode.fenced_state_epoch
+    again = initialized(fence, 6, -1, NOW_MS)
+    assert again is not None
+    assert (again.state_epoch, again.leader_epoch, again.start_offset, again.batches) == (6, 0, -1, ())
+    assert again.snapshot_epoch == left.snapshot_epoch + 1
+    assert not is_fence(applied(fence, again))
+    for epoch in (1, -1):
+        assert initialized(fence, epoch, 7, NOW_MS + FENCE_MS) is not None, "nothing of it can be under way any longer"
+    unknown = deleted(None, 5, NOW_MS)
+    assert unknown is not None, "what would let it begin may be under way"
+    assert is_fence(applied(None, unknown))
+
+
+def test_only_what_a_deletion_leaves_is_a_fence() -> None:
+    for value in (new(start_offset=-1), new()):
+        state = applied(None, value)
+        assert not is_fence(state)
+        assert not is_fence(applied(state, written(state, write(leader_epoch=-1, state_epoch=-1), 500, NOW_MS)))
+    lost = Update(snapshot_epoch=1, leader_epoch=-1, start_offset=-1)
+    assert not is_fence(applied(None, lost)), "the snapshot before it was lost"
+
+
+def test_a_fence_goes_once_it_no_longer_holds_also_one_that_was_snapshotted_again() -> None:
+    shard, left = Shard(), deleted(None, 5, NOW_MS)
+    assert left is not None
+    shard.replay(ShareRecord(A, left), 0)
+    shard.replay(ShareRecord(B, new()), 1)
+    shard.replay(ShareRecord(A, rewritten(shard.held[A].state, NOW_MS + FENCE_MS)), 2)
+    assert shard.fences_over(NOW_MS + FENCE_MS - 1) == []
+    assert shard.fences_over(NOW_MS + FENCE_MS) == [A]
+    shard.decided(ShareRecord(A, new(6)), object())
+    assert shard.fences_over(NOW_MS + FENCE_MS) == [], "it begins again"
+
+
 @pytest.mark.parametrize("state_epoch", [2, 3, -1])
 def test_to_begin_again_without_an_offset_drops_nothing_whatever_the_epoch(state_epoch: int) -> None:
     """A member that joined before the second try had raised the epoch: what was acknowledged between was dropped."""
@@ -165,7 +215,10 @@ steps = st.lists(
         st.tuples(st.just("init"), st.sampled_from([A, B]), st.integers(0, 3), st.just(0)),
         st.tuples(st.just("read"), st.sampled_from([A, B]), st.integers(0, 5), st.just(0)),
         st.tuples(
-            st.sampled_from(["commit", "lose", "delete", "rewrite"]), st.sampled_from([A, B]), st.just(0), st.just(0)
+            st.sampled_from(["commit", "lose", "delete", "fence", "rewrite"]),
+            st.sampled_from([A, B]),
+            st.just(0),
+            st.just(0),
         ),
     ),
     max_size=40,
@@ -201,20 +254,32 @@ class Log:
             self.commit()
         elif kind == "lose":
             self.lose(key)
-        elif kind == "init":
-            epoch = number if state is None else state.snapshot.state_epoch + number
-            value = initialized(state, epoch, number, NOW_MS)
-            if value is not None:
-                self.decide(key, value)
+        elif kind in ("init", "fence"):
+            self.begin_or_end(kind, key, number)
         elif state is not None and kind == "delete":
             self.decide(key, None)
-        elif state is not None and kind == "rewrite":
+        elif state is not None and not is_fence(state):
+            self.lead(kind, key, state, number, state_number)
+
+    def begin_or_end(self, kind: str, key: ShareKey, number: int) -> None:
+        state = self.shard.latest(key)
+        epoch = number if state is None else state.snapshot.state_epoch + number
+        if kind == "init":
+            begins_at = epoch if state is None else epoch + is_fence(state)
+            value = initialized(state, begins_at, number, NOW_MS)
+        else:
+            value = deleted(state, epoch, NOW_MS)
+        if value is not None:
+            self.decide(key, value)
+
+    def lead(self, kind: str, key: ShareKey, state: ShareState, number: int, state_number: int) -> None:
+        if kind == "rewrite":
             self.decide(key, rewritten(state, NOW_MS))
-        elif state is not None and kind == "read":
+        elif kind == "read":
             update = read_by(state, state.snapshot.leader_epoch + number)
             if update is not None:
                 self.decide(key, update)
-        elif state is not None:
+        else:
             batch = Batch(number, number + 3, state_number, 1)
             asked = write(batch, state_epoch=-1, leader_epoch=-1, start_offset=number // 2)
             self.decide(key, written(state, asked, 2, NOW_MS))

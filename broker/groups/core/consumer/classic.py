@@ -53,6 +53,7 @@ def join(decision: Decision, event: Join, world: World, sessions: Sessions) -> J
         take_over(decision, known, member_id)
     member = Subscriber(
         instance_id=who.group_instance_id,
+        rack_id=subscription.rack_id,
         client_id=event.client_id,
         client_host=event.client_host,
         topics=subscription.topics,

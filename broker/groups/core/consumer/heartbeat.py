@@ -93,7 +93,7 @@ def heartbeat(decision: Decision, beat: Beat, world: World) -> Told:
     before = group.current(beat.member_id)
     if beat.epoch == JOINING and before.epoch:
         # It begins again and owns nothing, so all that is not meant for it is free at once.
-        before = replace(before, epoch=0, previous_epoch=0, state=MemberState.STABLE, revoking=NOTHING)
+        before = replace(before, epoch=0, previous_epoch=0, state=MemberState.STABLE, revoking=NOTHING, epochs={})
         decision.put(Kind.CURRENT, beat.member_id, before)
     is_news = subscribe(decision, beat.member_id, _subscriber(old, beat))
     catch_up(decision, world, is_news=is_news)
@@ -182,7 +182,8 @@ def take_over(decision: Decision, old_id: str, new_id: str) -> None:
     decision.put(Kind.MEMBER, new_id, member)
     if target is not None:
         decision.put(Kind.TARGET_MEMBER, new_id, Target(target))
-    decision.put(Kind.CURRENT, new_id, replace(current, epoch=0, previous_epoch=0, state=MemberState.STABLE))
+    taken = replace(current, epoch=0, previous_epoch=0, state=MemberState.STABLE, epochs={})
+    decision.put(Kind.CURRENT, new_id, taken)
 
 
 def _subscriber(old: Subscriber | None, beat: Beat) -> Subscriber:
@@ -229,7 +230,7 @@ def _leave_static(decision: Decision, beat: Beat) -> Told:
     if known != beat.member_id:
         _refuse(ErrorCode.fenced_instance_id, f"instance {beat.instance_id!r} has another member now")
     current = group.current(known)
-    away = replace(current, epoch=LEAVING_STATIC, state=MemberState.STABLE, revoking=NOTHING)
+    away = replace(current, epoch=LEAVING_STATIC, state=MemberState.STABLE, revoking=NOTHING, epochs={})
     decision.put(Kind.CURRENT, known, away)
     group.revocations.pop(known, None)
     return Told(beat.member_id, LEAVING_STATIC)

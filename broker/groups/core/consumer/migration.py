@@ -61,6 +61,7 @@ def _subscriber(classic: Group, member_id: str) -> Subscriber | None:
         return None
     return Subscriber(
         instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
         topics=subscription.topics,

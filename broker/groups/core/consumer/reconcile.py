@@ -10,7 +10,10 @@
 | in the target and free | it is assigned at once, once nothing is left to be revoked |
 
 The member's epoch is that of the target once it has revoked all that it must; until then it stays in its own, and
-offsets that it commits of what it gives up are taken.
+offsets that it commits of what it gives up are taken. So are those of a member whose answer with the newest epoch is
+still under way, or lost: a partition keeps the epoch in which the member got it, and commits count from that one on
+(KIP-1251). A member that begins again gets everything in the epoch of the target: the process before it commits
+nothing.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ def _next(group: ConsumerGroup, member_id: str, current: Current, owned: Assignm
             state=MemberState.UNREVOKED_PARTITIONS,
             assigned=_without_empty(kept),
             revoking=_without_empty(revoking),
+            epochs=_earlier(current, current.assigned, current.epoch),
         )
     assigned, waits = dict(kept), False
     for topic_id, wanted in target.items():
@@ -60,7 +64,24 @@ def _next(group: ConsumerGroup, member_id: str, current: Current, owned: Assignm
         previous_epoch=current.previous_epoch if current.epoch == group.target_epoch else current.epoch,
         state=MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE,
         assigned=_without_empty(assigned),
+        epochs=_earlier(current, kept, group.target_epoch),
     )
+
+
+def _earlier(current: Current, kept: Assignment, epoch: int) -> dict[int, Assignment]:
+    """Return what the member keeps by the epoch in which it got that, without what it has since `epoch`, its next."""
+    if current.epoch <= 0 and epoch != current.epoch:
+        return {}
+    earlier: dict[int, Assignment] = {}
+    rest = kept
+    for since, held in current.epochs.items():
+        some = {topic_id: numbers & held.get(topic_id, frozenset()) for topic_id, numbers in kept.items()}
+        rest = {topic_id: numbers - some[topic_id] for topic_id, numbers in rest.items()}
+        if any(some.values()):
+            earlier[since] = _without_empty(some)
+    if current.own_epoch != epoch and any(rest.values()):
+        earlier[current.own_epoch] = _without_empty(rest)
+    return earlier
 
 
 def _holds(owned: Assignment | None, revoking: Assignment) -> bool:

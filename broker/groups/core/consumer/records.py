@@ -10,7 +10,7 @@
 | 5 | a member | what it subscribes to, and who it is |
 | 6 | a group | the epoch of the target assignment |
 | 7 | a member | its target assignment |
-| 8 | a member | its epoch, and what it owns now |
+| 8 | a member | its epoch, what it owns now, and since which epoch (a tagged field, Kafka 4.3) |
 | 16 | a regular expression | the topics that it matches |
 
 A member comes before its assignments, a tombstone of it after theirs, as Kafka's coordinator writes and expects them.
@@ -30,6 +30,8 @@ Assignment = Mapping[UUID, frozenset[int]]
 """Partitions by topic id; no topic without partitions."""
 NOTHING: Final[Assignment] = {}
 _VERSION: Final = 0
+_EPOCHS_TAG: Final = 0
+_Epochs = dict[int, list[tuple[UUID, list[int]]]]
 
 
 class Kind(IntEnum):
@@ -116,6 +118,21 @@ class Current:
     state: MemberState
     assigned: Assignment = field(default_factory=dict)
     revoking: Assignment = field(default_factory=dict)
+    epochs: Mapping[int, Assignment] = field(default_factory=dict)
+    """What it got of both in another epoch than its own, by that epoch (KIP-1251)."""
+
+    @property
+    def own_epoch(self) -> int:
+        """The epoch in which it got what `epochs` does not name; 0 for a static member that is away, as in Kafka."""
+        return max(self.epoch, 0)
+
+    def since(self, topic_id: UUID) -> dict[int, int]:
+        """Return the epoch in which it got each partition of a topic that it owns or has still to give up."""
+        numbers = (*self.assigned.get(topic_id, ()), *self.revoking.get(topic_id, ()))
+        got = dict.fromkeys(numbers, self.own_epoch)
+        for epoch, held in self.epochs.items():
+            got.update(dict.fromkeys(held.get(topic_id, ()), epoch))
+        return got
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +205,8 @@ def encode_consumer_value(value: ConsumerValue) -> bytes:
             writer.int32(value.epoch)
             writer.int32(value.previous_epoch)
             writer.out.append(value.state)
-            write_assignment(writer, value.assigned)
-            write_assignment(writer, value.revoking)
+            write_assignment(writer, value.assigned, value.since)
+            write_assignment(writer, value.revoking, value.since)
             writer.end_structure()
         case Resolved():
             write_strings(writer, value.topics)
@@ -261,13 +278,43 @@ def _read_target(reader: Reader) -> Target:
 def _read_current(reader: Reader) -> Current:
     epoch, previous_epoch, state = reader.int32(), reader.int32(), reader.int8()
     known = state in {each.value for each in MemberState}
+    earlier: _Epochs = {}
+    assigned, revoking = _read_held(reader, earlier), _read_held(reader, earlier)
+    epochs = {each: normalized(topics) for each, topics in earlier.items() if each != max(epoch, 0)}
     return Current(
         epoch=epoch,
         previous_epoch=previous_epoch,
         state=MemberState(state) if known else MemberState.UNKNOWN,
-        assigned=read_assignment(reader),
-        revoking=read_assignment(reader),
+        assigned=assigned,
+        revoking=revoking,
+        epochs=epochs,
     )
+
+
+def _read_held(reader: Reader, earlier: _Epochs) -> Assignment:
+    """Return partitions, and note the epochs in which the member got them, as far as there is one for each."""
+    topics = []
+    for _ in range(reader.array_length()):
+        topic_id = reader.uuid()
+        numbers = [reader.int32() for _ in range(reader.array_length())]
+        tagged = reader.tagged_fields()
+        if topic_id is None:
+            continue
+        topics.append((topic_id, numbers))
+        epochs = _read_epochs(tagged[_EPOCHS_TAG], len(numbers)) if _EPOCHS_TAG in tagged else []
+        by_epoch: dict[int, list[int]] = {}
+        for number, epoch in zip(numbers, epochs, strict=False):
+            by_epoch.setdefault(epoch, []).append(number)
+        for epoch, some in by_epoch.items():
+            earlier.setdefault(epoch, []).append((topic_id, some))
+    return normalized(topics)
+
+
+def _read_epochs(reader: Reader, count: int) -> list[int]:
+    """Return the epochs of so many partitions; none of them if there are more or fewer, as Kafka's coordinator does."""
+    reader.elements_max = max(reader.elements_max, count)
+    length = reader.nullable_array_length()
+    return [reader.int32() for _ in range(length)] if length == count else []
 
 
 def _read_resolved(reader: Reader) -> Resolved:
@@ -322,14 +369,25 @@ def write_strings(writer: Writer, texts: tuple[str, ...]) -> None:
         writer.string(text)
 
 
-def write_assignment(writer: Writer, assignment: Assignment) -> None:
+def write_assignment(
+    writer: Writer, assignment: Assignment, since: Callable[[UUID], Mapping[int, int]] | None = None
+) -> None:
+    """Write partitions; with `since` also the epoch in which the member got each of a topic."""
     writer.array_length(len(assignment))
     for topic_id, numbers in sorted(assignment.items()):
         writer.uuid(topic_id)
         writer.array_length(len(numbers))
         for number in sorted(numbers):
             writer.int32(number)
-        writer.end_structure()
+        writer.end_structure({} if since is None else {_EPOCHS_TAG: _epochs(sorted(numbers), since(topic_id))})
+
+
+def _epochs(numbers: list[int], since: Mapping[int, int]) -> bytes:
+    writer = Writer(flexible=True)
+    writer.array_length(len(numbers))
+    for number in numbers:
+        writer.int32(since[number])
+    return bytes(writer.out)
 
 
 def read_assignment(reader: Reader) -> Assignment:

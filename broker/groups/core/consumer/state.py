@@ -19,7 +19,7 @@ one too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final
 from uuid import UUID
@@ -229,17 +229,50 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         found = (self.sessions.not_before_ms(), self.revocations.not_before_ms())
         return min([each for each in found if each is not None], default=None)
 
-    def judge_offsets(self, member_id: str, epoch: int, instance_id: str | None = None) -> None:
-        """Raise the KafkaError that fences a commit, or a fetch of offsets, by one who claims to be a member."""
+    def judge_fetch(self, member_id: str, epoch: int) -> None:
+        """Raise the KafkaError that fences a fetch of offsets by one who claims to be a member."""
+        member = self._member(member_id)
+        current = self.current(member_id).epoch
+        if epoch != current:
+            raise _stale(member, f"member {member_id!r} is in epoch {current}, not {epoch}")
+
+    def judge_commit(
+        self,
+        member_id: str,
+        epoch: int,
+        partitions: Iterable[tuple[UUID | None, int]],
+        instance_id: str | None = None,
+    ) -> None:
+        """Raise the KafkaError that fences a commit of offsets by one who claims to be a member. In an epoch before its
+        own, whose answer it may not have yet, it may commit for what it has had since then, all or nothing (KIP-1251).
+        """
+        member = self._member(member_id)
+        if instance_id is not None and self.static.get(instance_id) != member_id:
+            raise KafkaError(ErrorCode.fenced_instance_id, f"{instance_id!r} has another member now")
+        current = self.current(member_id)
+        if epoch == current.epoch:
+            return
+        if epoch > current.epoch:
+            raise _stale(member, f"member {member_id!r} is in epoch {current.epoch}, not yet {epoch}")
+        since: dict[UUID, dict[int, int]] = {}
+        for topic_id, number in partitions:
+            if topic_id is not None and topic_id not in since:
+                since[topic_id] = current.since(topic_id)
+            got = None if topic_id is None else since[topic_id].get(number)
+            if got is None or epoch < got:
+                has = "does not own it" if got is None else f"has it since epoch {got}"
+                message = f"partition {number} of {topic_id} in epoch {epoch}: member {member_id!r}, now in epoch "
+                raise _stale(member, f"{message}{current.epoch}, {has}")
+
+    def _member(self, member_id: str) -> Subscriber:
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(ErrorCode.unknown_member_id, f"{member_id!r} is not a member of {self.group_id!r}")
-        if instance_id is not None and self.static.get(instance_id) != member_id:
-            raise KafkaError(ErrorCode.fenced_instance_id, f"{instance_id!r} has another member now")
-        current = self.current(member_id).epoch
-        if epoch != current:
-            code = ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation
-            raise KafkaError(code, f"member {member_id!r} is in epoch {current}, not {epoch}")
+        return member
+
+
+def _stale(member: Subscriber, message: str) -> KafkaError:
+    return KafkaError(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation, message)
 
 
 def _held(current: Current) -> Iterator[tuple[UUID, frozenset[int]]]:

@@ -1,6 +1,7 @@
 """What clients of the classic protocol say and are given: Kafka's ConsumerProtocolSubscription and -Assignment.
 
-    subscription := version int16, topics [string], user data, from 1 owned [topic, [partition]], from 2 generation, ...
+    subscription := version int16, topics [string], user data,
+                    from 1 owned [topic, [partition]], from 2 generation int32, from 3 rack string
     assignment   := version int16, [topic, [partition]], user data
 
 What comes after the fields that are needed here is passed over, so a later version is read too.
@@ -17,16 +18,18 @@ from .records import Assignment, normalized
 from .topics import Topics
 
 OWNED_SINCE: Final = 1
+RACK_SINCE: Final = 3
 ASSIGNMENT_VERSION_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicSubscription:
-    """The topics that a member subscribes to, and what it owns by their names."""
+    """The topics that a member subscribes to, what it owns by their names, and its rack."""
 
     version: int
     topics: tuple[str, ...]
     owned: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    rack_id: str | None = None
 
 
 def read_subscription(data: bytes) -> ClassicSubscription | None:
@@ -39,7 +42,16 @@ def read_subscription(data: bytes) -> ClassicSubscription | None:
         owned = _read_partitions(reader) if version >= OWNED_SINCE else {}
     except MalformedMessageError:
         return None
-    return ClassicSubscription(version, topics, owned)
+    return ClassicSubscription(version, topics, owned, _read_rack(reader) if version >= RACK_SINCE else None)
+
+
+def _read_rack(reader: Reader) -> str | None:
+    """Return the rack after the generation; None if there is none, or it cannot be read: nothing depends on it."""
+    try:
+        reader.int32()
+        return reader.nullable_string() or None
+    except MalformedMessageError:
+        return None
 
 
 def read_assignment(data: bytes, topics: Topics) -> Assignment | None:

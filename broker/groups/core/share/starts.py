@@ -1,23 +1,31 @@
 """Lets share-partitions begin: a share coordinator keeps the state of each, which has to be initialized first.
 
     uninitialized --begin--> initializing --share coordinator--> initialized --assigned--> read
-                                |                                     |
-                                +-- failed: uninitialized             +-- deleting --share coordinator--> uninitialized
+                                |  ^                                  |
+                         failed +--+ asked again                      +-- deleting --share coordinator--> uninitialized
 
 What is about to be done is durable before it is done, so a deletion of the group finds all that there may be. What is
 initialized is not initialized again, unless an operator resets its offsets: that forgets what was delivered. So does a
 deletion, which is ended before anything of its topic is initialized: share coordinators keep the state that they have,
 unless they are given an offset.
+
+Requests to share coordinators carry the group's epoch, which rises at the end of a deletion: what is asked after it
+counts, what was asked before and comes late does not. A new group begins at epoch 0 again. What its share coordinators
+still know of one of the same name may have a higher epoch, and fences it: `above` lifts the group over that, durably,
+before it asks again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
+from ..consumer.records import GroupEpoch
 from .heartbeat import ShareDecision
 from .records import ShareKind, Starts, TopicStarts
 
+EPOCH_MAX: Final = 2**31 - 1
 Topics = Mapping[UUID, TopicStarts]
 ShareState = tuple[UUID, int]
 """A share-partition of the group."""
@@ -44,7 +52,9 @@ def begin(decision: ShareDecision, topics: Topics) -> None:
 
 
 def end(decision: ShareDecision, topics: Topics, done: Iterable[ShareState]) -> None:
-    """Note what became of it: those that are `done` may be assigned, the others are as before."""
+    """Note what became of it: those that are `done` may be assigned. Whether the others have begun is not known, so
+    they stay as they are: they are asked for again, and a deletion finds them.
+    """
     starts = decision.group.starts
     by_topic: dict[UUID, set[int]] = {}
     for topic_id, number in done:
@@ -55,7 +65,7 @@ def end(decision: ShareDecision, topics: Topics, done: Iterable[ShareState]) -> 
     put_starts(
         decision,
         Starts(
-            initializing=_without(starts.initializing, topics),
+            initializing=_without(starts.initializing, initialized),
             initialized=_united(starts.initialized, initialized),
             deleting=starts.deleting,
         ),
@@ -82,8 +92,10 @@ def begin_deletion(decision: ShareDecision, topic_ids: Iterable[UUID]) -> Topics
 
 
 def end_deletion(decision: ShareDecision, topic_ids: Iterable[UUID]) -> None:
-    """Note topics whose state is deleted."""
+    """Note topics whose state is deleted; what is asked of them from then on is of another epoch."""
     starts, gone = decision.group.starts, frozenset(topic_ids)
+    if gone & starts.deleting.keys():
+        above(decision, decision.group.epoch)
     put_starts(
         decision,
         Starts(
@@ -92,6 +104,14 @@ def end_deletion(decision: ShareDecision, topic_ids: Iterable[UUID]) -> None:
             deleting={topic_id: name for topic_id, name in starts.deleting.items() if topic_id not in gone},
         ),
     )
+
+
+def above(decision: ShareDecision, epoch: int) -> None:
+    """Lift the group's epoch above one that share coordinators have seen."""
+    group = decision.group
+    lifted = min(max(group.epoch, epoch) + 1, EPOCH_MAX)
+    if lifted != group.epoch:
+        decision.put_record(group.record(ShareKind.GROUP, "", GroupEpoch(lifted, group.metadata_hash)))
 
 
 def forget_topics(decision: ShareDecision, topic_ids: Iterable[UUID]) -> None:
