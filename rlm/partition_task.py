@@ -16,7 +16,8 @@ Rules:
 * A plan that comes out as the one just performed has no effect: it waits for the next reason to look.
 * A segment that was found damaged on its way is read and checked before it is tried again: until somebody mends it, or
   another replica leads, nothing is uploaded in vain, and nothing behind it either.
-* A copy that another broker's has overtaken is not tried again before that one has ended, or its time is over.
+* A copy that another broker's has overtaken is not tried again before that one has ended, or its time is over. The
+  leader of a later epoch is overtaken by none of an earlier one, so it never waits for a deposed leader.
 * The task belongs to one leadership. When that ends it is cancelled, and what it was copying is an orphan in the
   ledger for the next leader.
 * While the ledger is not ready, nothing is known and nothing is done. A log that lost its log start takes it from the
@@ -30,7 +31,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from uuid import UUID
 
 from ..log import PartitionLog
 from ..log.segment import LogSegment
@@ -271,7 +271,10 @@ class PartitionTask:
     async def _upload(self, segment: LocalSegment) -> None:
         services = self._services
         source = next(each for each in self._log.state.segments if each.base_offset == segment.base_offset)
-        self._copying = RemoteLogSegmentId(self.partition, UUID(int=services.random.getrandbits(128), version=4))
+        assert self._leadership is not None, f"{self._name}: only a leader copies"
+        self._copying = RemoteLogSegmentId.of_attempt(
+            self.partition, self._leadership.leader_epoch, services.random.getrandbits(128)
+        )
         try:
             async with open_segment_data(self._log, source) as data:
                 if segment.base_offset == self._damaged_base_offset:
@@ -297,11 +300,11 @@ class PartitionTask:
 
     def _is_wanted(self, segment: LocalSegment, attempt: RemoteLogSegmentId) -> bool:
         """Return whether this attempt to copy `segment` may continue, by what the ledger says now."""
-        view, ledger = self._look(), self._services.metadata.ledger(self.partition)
-        if view is None or ledger is None:
+        view = self._look()
+        if view is None:
             return False
         pending = ((part.base_offset, part.end_offset) for part in pending_copies(view))
-        if (rival := overtaken_by(ledger, attempt)) is not None:
+        if (rival := overtaken_by(view, attempt, self._services.wall_clock_ms())) is not None:
             self._rival = rival
         return (segment.base_offset, segment.end_offset) in pending and rival is None
 

@@ -243,15 +243,9 @@ class RemoteLogLedger:
             return [unpack(row, self.partition) for row in self._by_start[:count]]
         return nsmallest(count, self._unreadable.get(state, {}).values(), key=_start_key)
 
-    def started_after(self, segment_id: RemoteLogSegmentId) -> list[RemoteLogSegmentMetadata]:
-        """Return the unfinished copies that were begun after this one, in their order; none if it is not unfinished
-        itself.
-        """
-        started = iter(self._unreadable[_COPY_STARTED].values())
-        for metadata in started:
-            if metadata.segment_id == segment_id:
-                return list(started)
-        return []
+    def started(self) -> list[RemoteLogSegmentMetadata]:
+        """Return the unfinished copies in the order in which they were begun."""
+        return list(self._unreadable[_COPY_STARTED].values())
 
     def finished(self) -> list[RemoteLogSegmentMetadata]:
         """Return the readable segments in the order of their start offsets, overlapping ones included."""

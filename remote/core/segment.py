@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Final
 from uuid import UUID
 
 from ...log.core import EpochEntry
 from ...protocol import TopicIdPartition, uuid_to_text
+
+_OUR_VERSION: Final = 8
+_LEADER_EPOCH_MAX: Final = 2**31 - 1
 
 
 class RemoteLogSegmentState(IntEnum):
@@ -30,10 +34,29 @@ class RemotePartitionDeleteState(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemoteLogSegmentId:
-    """One attempt to copy a segment: a retry gets a new `id`."""
+    """One attempt to copy a segment: a retry gets a new `id`.
+
+    The events of Kafka's format do not say under which leader epoch an attempt was begun, so our ids do. They are of
+    version 8 (RFC 9562), which leaves the bits to the maker: the leader epoch comes first, in 32 bits, and 90 bits are
+    random. An id of another version, as of Kafka's leaders, says nothing.
+    """
 
     topic_id_partition: TopicIdPartition
     id: UUID
+
+    @classmethod
+    def of_attempt(cls, partition: TopicIdPartition, leader_epoch: int, random_bits: int) -> RemoteLogSegmentId:
+        """Return the id of an attempt of the leader of `leader_epoch`, from 128 random bits."""
+        assert 0 <= leader_epoch <= _LEADER_EPOCH_MAX, leader_epoch
+        bits = leader_epoch << 96 | random_bits & ~(0xFFFFFFFF << 96)
+        bits = bits & ~(0xF << 76 | 0b11 << 62) | _OUR_VERSION << 76 | 0b10 << 62
+        return cls(partition, UUID(int=bits))
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """The leader epoch under which the attempt was begun; None if the id does not say."""
+        leader_epoch = self.id.int >> 96
+        return leader_epoch if self.id.version == _OUR_VERSION and leader_epoch <= _LEADER_EPOCH_MAX else None
 
     def __hash__(self) -> int:
         """Hash the id alone: it is unique."""

@@ -40,7 +40,6 @@ from itertools import islice
 
 from ...remote.core import (
     OffsetRuns,
-    RemoteLogLedger,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
@@ -165,21 +164,49 @@ def pending_copies(view: PartitionView) -> list[LocalSegment]:
     ]
 
 
-def overtaken_by(ledger: RemoteLogLedger, attempt: RemoteLogSegmentId) -> RemoteLogSegmentMetadata | None:
-    """Return the copy of some of the same offsets that another broker began after `attempt`, the latest of them, or
-    None: that broker is the later leader, and continues alone. Of two brokers that see the same ledger at most one is
-    overtaken.
+def overtaken_by(view: PartitionView, attempt: RemoteLogSegmentId, now_ms: int) -> RemoteLogSegmentMetadata | None:
+    """Return the unfinished copy of some of the same offsets because of which this broker's `attempt` ends, the latest
+    of them, or None: that copy's broker is the later leader, and continues alone.
+
+    | leader epochs of the two                 | the attempt is overtaken                                            |
+    |------------------------------------------|---------------------------------------------------------------------|
+    | the other's is lower                     | never: a deposed leader has begun late, as one whose disk hung does |
+    | the other's is higher                    | if the other was begun later, or its upload may be under way still  |
+    | an id does not say (a leader of Kafka's) | if the other was begun later                                        |
+
+    Of two brokers that see the same ledger at most one is overtaken. A copy that was begun earlier counts only for as
+    long as its upload may take: epochs may begin again below it, where a cluster was restored.
     """
-    own = ledger.get(attempt)
-    if own is None:
+    started = view.ledger.started()
+    place = next((index for index, other in enumerate(started) if other.segment_id == attempt), None)
+    if place is None:
         return None
-    later = reversed(ledger.started_after(attempt))
-    return next((other for other in later if other.broker_id != own.broker_id and _overlap(own, other)), None)
+    own = started[place]
+    for index in range(len(started) - 1, -1, -1):
+        other = started[index]
+        is_rival = other.broker_id != own.broker_id and _overlap(own, other)
+        if is_rival and _overtakes(view, own, other, is_later=index > place, now_ms=now_ms):
+            return other
+    return None
+
+
+def _overtakes(
+    view: PartitionView,
+    own: RemoteLogSegmentMetadata,
+    other: RemoteLogSegmentMetadata,
+    *,
+    is_later: bool,
+    now_ms: int,
+) -> bool:
+    own_epoch, other_epoch = own.segment_id.leader_epoch, other.segment_id.leader_epoch
+    if own_epoch is None or other_epoch is None or own_epoch == other_epoch:
+        return is_later
+    return other_epoch > own_epoch and (is_later or _may_be_under_way(view, other, now_ms))
 
 
 def must_give_way(view: PartitionView, segment: LocalSegment, rival: RemoteLogSegmentMetadata, now_ms: int) -> bool:
     """Return whether a copy of `segment` waits for `rival`, which has overtaken the one before it. Begun again at once
-    it would be later than the rival, whose leader, the true one, would give way to it in its turn, and so on.
+    it would be later than the rival, whose leader, the true one, might give way to it in its turn, and so on.
     """
     current = view.ledger.get(rival.segment_id)
     return (
@@ -187,8 +214,13 @@ def must_give_way(view: PartitionView, segment: LocalSegment, rival: RemoteLogSe
         and current.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED
         and current.start_offset < segment.end_offset
         and segment.base_offset <= current.end_offset
-        and now_ms - current.event_timestamp_ms <= view.copy_deadline.of_size_ms(current.segment_size_in_bytes)
+        and _may_be_under_way(view, current, now_ms)
     )
+
+
+def _may_be_under_way(view: PartitionView, started: RemoteLogSegmentMetadata, now_ms: int) -> bool:
+    """Return whether the upload of an unfinished copy has not run out of time, by the clock of its broker."""
+    return now_ms - started.event_timestamp_ms <= view.copy_deadline.of_size_ms(started.segment_size_in_bytes)
 
 
 def _overlap(one: RemoteLogSegmentMetadata, other: RemoteLogSegmentMetadata) -> bool:
@@ -207,12 +239,11 @@ def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
     for segment in view.ledger.segments(RemoteLogSegmentState.COPY_SEGMENT_STARTED):
         if segment.segment_id in view.in_flight:
             continue
-        age_ms = now_ms - segment.event_timestamp_ms
         # A copy of this broker that is not in flight died with an earlier attempt or process: nothing can still arrive.
         is_own = segment.broker_id == view.broker_id
         if is_own:
             orphans.append(AbandonOrphan(segment.segment_id))
-        elif age_ms > view.copy_deadline.of_size_ms(segment.segment_size_in_bytes):
+        elif not _may_be_under_way(view, segment, now_ms):
             orphans += _abandoned_once_needless(view, segment)
     return orphans
 

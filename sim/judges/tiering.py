@@ -6,7 +6,7 @@ on: the end of what is in the tier rises, again and again, until nothing is left
 | clock                                  | begins                                                                     |
 |----------------------------------------|----------------------------------------------------------------------------|
 | of the lag                             | when it begins, when the tier's end rises, when another broker leads, or   |
-|                                        | another process; while another broker's copy of those offsets is unfinished |
+|                                        | another process                                                            |
 | of the quiet                           | when the last fault is over; when a broker is fenced or leaves; when the   |
 |                                        | remote log metadata's partition changes                                    |
 

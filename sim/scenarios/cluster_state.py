@@ -62,7 +62,7 @@ def unsettled(
         *not_converged(brokers, truth.image, highest_start),
         *_of_configs(truth, brokers),
         *_of_moves(brokers),
-        *_of_tier(truth, brokers, _now_ms(store)),
+        *_of_tier(truth, brokers),
         *_of_leftovers(truth, brokers, store),
         *_of_deleted_topics(truth, brokers, store),
     ]
@@ -94,24 +94,17 @@ def _of_metadata(truth: ClusterTruth) -> Iterator[tuple[str, str]]:
                 yield f"{topic.name}-{number}", f"its reassignment has not ended: {now}"
 
 
-def _of_tier(truth: ClusterTruth, brokers: Brokers, now_ms: int) -> Iterator[tuple[str, str]]:
-    """Everything that is closed and stable is copied, or has expired. While a deposed leader may still be at a copy
-    that it began after its successor's, which gives way, it need not be.
-    """
-    for name, leader, log, ledger in _ledgers(truth, brokers):
+def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]:
+    """Everything that is closed and stable is copied, or has expired. A leader waits for no copy of a deposed one."""
+    for name, _, log, ledger in _ledgers(truth, brokers):
         tiered_end = max([log.state.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
         wanted = min(log.state.segments.active.base_offset, log.state.offsets.last_stable_offset)
-        deadline = manager_config(leader.config).copy_deadline
-        is_rivalled = any(
-            now_ms - rival.event_timestamp_ms <= deadline.of_size_ms(rival.segment_size_in_bytes)
-            for rival in _rivals(leader, ledger, tiered_end)
-        )
-        if tiered_end < wanted and not is_rivalled:
+        if tiered_end < wanted:
             yield str(name.topic_partition), f"is tiered up to {tiered_end}, closed segments end at {wanted}"
 
 
 def lags(truth: ClusterTruth, brokers: Callable[[], Brokers]) -> Iterator[Lag]:
-    """Yield the partitions whose leader has to copy something, and no other broker's copy in its way."""
+    """Yield the partitions whose leader has to copy something."""
     for name, leader, log, ledger in _ledgers(truth, brokers()):
         state, registration = log.state, truth.image.partition(name.topic_partition)
         ends = [segment.base_offset for segment in list(state.segments)[1:]]
@@ -119,28 +112,15 @@ def lags(truth: ClusterTruth, brokers: Callable[[], Brokers]) -> Iterator[Lag]:
         if registration is None or TierPolicy.of(name.topic, state.config).mode is not TierMode.COPYING:
             continue
         tiered_end = max([state.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
-        if tiered_end < closed_end and state.failure is None and not _rivals(leader, ledger, tiered_end):
+        if tiered_end < closed_end and state.failure is None:
             yield Lag(name, (leader.config.node_id, registration.leader_epoch, id(log)), tiered_end, closed_end)
-
-
-def _now_ms(store: SimObjectStore) -> int:
-    return EPOCH_MS + int(store.network.loop.time() * 1000)
-
-
-def _rivals(leader: Broker, ledger: RemoteLogLedger, tiered_end: int) -> list[RemoteLogSegmentMetadata]:
-    """Return the unfinished copies of other brokers, of offsets that are not in the tier."""
-    return [
-        segment
-        for segment in ledger.segments(RemoteLogSegmentState.COPY_SEGMENT_STARTED)
-        if segment.broker_id != leader.config.node_id and segment.end_offset >= tiered_end
-    ]
 
 
 def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) -> Iterator[tuple[str, str]]:
     """What existing topics may not leave: what has expired, copies that were given up, once no broker can still work on
     them, and objects that no remote log metadata names.
     """
-    now_ms = _now_ms(store)
+    now_ms = EPOCH_MS + int(store.network.loop.time() * 1000)
     for name, leader, log, ledger in _ledgers(truth, brokers):
         where = str(name.topic_partition)
         for segment in ledger.segments():

@@ -197,6 +197,62 @@ async def test_R1_copy_that_waited_for_the_quota_looks_again_before_it_starts(
     check_no_twins(shared)
 
 
+async def test_R1_deposed_leader_that_begins_late_stops_neither_its_successor_nor_uploads_itself(
+    old: Broker, new: Broker, shared: SharedMetadata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its disk hung, say: its started event comes after that of its successor, which is at its upload."""
+    admitted, asked = asyncio.Event(), asyncio.Event()
+
+    async def admit(size_bytes: int) -> None:
+        asked.set()
+        await admitted.wait()
+
+    monkeypatch.setattr(old.manager._services.copier, "admit", admit)
+    await old.fill(1)
+    await asked.wait()
+    await new.replicate_from(old)
+    new.storage.gate.clear()
+    await new.lead(1)
+    await uploading(new)
+    admitted.set()
+    await until(lambda: [segment.broker_id for segment in new.ledger.started()] == [2, 1])
+    new.storage.gate.set()
+    await until(new.is_all_tiered)
+    assert (new.storage.copies, old.storage.copies) == (1, 0)
+    assert {segment.broker_id for segment in new.ledger.finished()} == {2}
+    check_no_twins(shared)
+    old.follow()
+    new.clock.now_ms += replace(QUICK).copy_deadline.of_size_ms(1 << 20)
+    await until(lambda: len(new.ledger) == len(new.ledger.finished()))
+    check_tier(new.storage, new.ledger)
+
+
+async def test_R1_leader_waits_for_no_copy_of_a_deposed_one_that_died_at_it(
+    old: Broker, new: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deposed leader ends between its started event, which comes late, and its upload."""
+    admitted, asked = asyncio.Event(), asyncio.Event()
+
+    async def admit(size_bytes: int) -> None:
+        asked.set()
+        await admitted.wait()
+
+    monkeypatch.setattr(old.manager._services.copier, "admit", admit)
+    await old.fill(1)
+    await asked.wait()
+    await new.replicate_from(old)
+    new.storage.gate.clear()
+    await new.lead(1)
+    await uploading(new)
+    old.metadata.hold()
+    admitted.set()
+    await until(lambda: len(new.ledger.started()) == 2)
+    await old.manager.close()
+    new.storage.gate.set()
+    await until(new.is_all_tiered)
+    assert (new.storage.copies, new.manager.counters.errors["copy"]) == (1, 0)
+
+
 async def test_R1_both_uploads_end_at_the_same_moment(old: Broker, new: Broker, shared: SharedMetadata) -> None:
     old.storage.gate.clear()
     new.storage.gate.clear()
