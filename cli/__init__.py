@@ -1,6 +1,7 @@
 """The `tierfetch` command: arguments, configuration files, signals, exit codes, tables, progress bars.
 
-main             is the entry point and lists the commands.
+entry            is the entry point: its first line decides what Ctrl-C does.
+main             lists the commands.
 lazy_group       imports a command only when it runs, so that `--help` stays quick.
 broker           is `tierfetch broker`.
 controller       is `tierfetch controller`.
@@ -10,6 +11,7 @@ add_scram        parses the credentials of `tierfetch format --add-scram`.
 random_uuid      is `tierfetch random-uuid`.
 running          runs a node as a process: configuration file, log, signals.
 cluster          is `tierfetch cluster up`: a whole cluster on this machine.
+cluster_configs  checks what its `--config` gives to the brokers.
 admin/           administers a live cluster: topics, offsets, leaders, configs, brokers, features, reassign.
 records/         is `tierfetch produce` and `tierfetch consume`.
 plugins/         is `tierfetch plugins`.

@@ -21,6 +21,7 @@ from ..log.core import META_PROPERTIES, CorruptFileError
 from ..protocol.net import closing
 from ..quorum.storage import METADATA_PARTITION
 from ..remote import PluginError, RemoteStorageError, RemoteStorageRefusedError, load_remote_storage, look_at_tier
+from .cluster_configs import check_configs
 from .local import (
     BrokerFailedError,
     ControllerFailedError,
@@ -50,8 +51,8 @@ def cluster() -> None:
 
 
 @cluster.command("up")
-@click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True)
-@click.option("--brokers", type=click.IntRange(1, 32), default=3, show_default=True)
+@click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True, help="Number of controllers.")
+@click.option("--brokers", type=click.IntRange(1, 32), default=3, show_default=True, help="Number of brokers.")
 @click.option(
     "--combined", is_flag=True, help="Every broker is a controller too, in one process; --controllers is ignored."
 )
@@ -91,6 +92,9 @@ def up(
     next time; without, its data is removed at the end. While it is the only local cluster, other commands find it by
     themselves.
     """
+    if options and tier is None:
+        raise click.UsageError("--option is for the tier's plugin: name it with --tier, such as --tier s3")
+    given = pairs(configs, "--config", "log.retention.ms=86400000")
     with _base(directory) as base, ExitStack() as stack:
         order = _Order(
             base,
@@ -102,10 +106,11 @@ def up(
             configs={
                 "follower.fetch.last.tiered.offset.enable": "true",
                 **({} if tier is None else {"rlmm.config.remote.log.metadata.topic.brokers.min": str(brokers)}),
-                **pairs(configs, "--config", "log.retention.ms=86400000"),
+                **given,
             },
         )
         _check_controllers(order)
+        running = _nodes(order, given)
         taken = taken_port(range(port, order.metrics_ports.stop))
         if taken is not None:
             raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
@@ -114,7 +119,7 @@ def up(
         console = Console(stderr=as_json)
         try:
             with console.status(f"{order.controllers} controllers and {brokers} brokers start"):
-                running = (_start_combined if order.combined else _start)(order, stack)
+                _start(running, stack)
         except (BrokerFailedError, ControllerFailedError, CorruptFileError, TimeoutError) as error:
             raise click.ClickException(str(error)) from None
         if as_json:
@@ -183,18 +188,34 @@ def _check_controllers(order: _Order) -> None:
         )
 
 
-def _start(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
-    """Controllers, then brokers."""
-    quorum = stack.enter_context(
-        LocalQuorum(
-            order.base,
-            order.controllers,
-            first_id=FIRST_CONTROLLER,
-            ports=order.controller_ports,
-            metrics_ports=order.metrics_ports[order.brokers :],
-        )
+def _nodes(order: _Order, given: Mapping[str, str]) -> list[LocalQuorum | LocalCluster]:
+    """Return the nodes in the order in which they start: controllers, then brokers. ClickException if their configs are
+    wrong, of which `given` ones are the command line's.
+    """
+    quorum = None if order.combined else _controllers(order)
+    brokers = _servers(order) if quorum is None else _brokers(order, quorum)
+    for warning in check_configs(given, brokers):
+        click.echo(f"warning: {warning}", err=True)
+    return [brokers] if quorum is None else [quorum, brokers]
+
+
+def _start(nodes: Sequence[LocalNodes], stack: ExitStack) -> None:
+    for each in nodes:
+        stack.enter_context(each)
+
+
+def _controllers(order: _Order) -> LocalQuorum:
+    return LocalQuorum(
+        order.base,
+        order.controllers,
+        first_id=FIRST_CONTROLLER,
+        ports=order.controller_ports,
+        metrics_ports=order.metrics_ports[order.brokers :],
     )
-    brokers = LocalCluster(
+
+
+def _brokers(order: _Order, quorum: LocalQuorum) -> LocalCluster:
+    return LocalCluster(
         order.base,
         order.broker_ids,
         tier=order.tier,
@@ -203,11 +224,10 @@ def _start(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
         ports=order.broker_ports,
         metrics_ports=order.metrics_ports[: order.brokers],
     )
-    return [quorum, stack.enter_context(brokers)]
 
 
-def _start_combined(order: _Order, stack: ExitStack) -> list[LocalQuorum | LocalCluster]:
-    servers = LocalServers(
+def _servers(order: _Order) -> LocalServers:
+    return LocalServers(
         order.base,
         order.broker_ids,
         tier=order.tier,
@@ -216,7 +236,6 @@ def _start_combined(order: _Order, stack: ExitStack) -> list[LocalQuorum | Local
         controller_ports=order.controller_ports,
         metrics_ports=order.metrics_ports,
     )
-    return [stack.enter_context(servers)]
 
 
 def _stop_all(nodes: LocalNodes) -> None:
@@ -310,6 +329,7 @@ def _wait_for_signal(console: Console, running: Sequence[LocalNodes]) -> None:
             code = nodes.process(node).poll()
             if code is not None:
                 alive.remove((nodes, node))
+                nodes.forget(node)
                 console.print(
                     f"{nodes.kind} {node} has ended ({code}); its log is {nodes.log_file(node)}", soft_wrap=True
                 )

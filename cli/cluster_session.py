@@ -37,6 +37,8 @@ Command = TypeVar("Command", bound=Callable[..., object])
 TIMEOUT_S: Final = 30.0
 NOTICE_S: Final = 3.0
 """After so long without a response a command says on which broker it waits, and for how long at most."""
+LEARNED_MAX: Final = 32
+"""How many addresses are kept beside those that were named: in a cluster whose brokers come and go, the latest."""
 _PROFILE: Final = "tierfetch.cli.profile"
 _ORIGIN: Final = "tierfetch.cli.cluster_origin"
 
@@ -75,6 +77,8 @@ class Admin:
         notice: Callable[[str], None] | None = None,
     ) -> None:
         self._bootstrap = list(bootstrap)
+        self._named = frozenset(bootstrap)
+        self._learned: dict[Address, None] = {}
         self._timeout_s = timeout_s
         self._notice = notice
         self._noticed: set[Address] = set()
@@ -104,8 +108,17 @@ class Admin:
         self._client.on_lost = call
 
     def learn(self, brokers: Iterable[Address]) -> None:
-        """Ask these too, after those that are known: a long session outlives the broker that it began with."""
-        self._bootstrap += [address for address in brokers if address not in self._bootstrap]
+        """Ask these too, after those that are known: a long session outlives the broker that it began with. The
+        addresses that were learned the longest ago are forgotten.
+        """
+        for address in brokers:
+            self._learned.pop(address, None)
+            self._learned[address] = None
+        for address in list(self._learned)[:-LEARNED_MAX]:
+            del self._learned[address]
+        kept = [address for address in self._bootstrap if address in self._named or address in self._learned]
+        self._bootstrap = list(dict.fromkeys([*kept, *self._learned]))
+        self._noticed.intersection_update(self._bootstrap)
 
     async def send_to(self, address: Address, request: Request[ResponseT]) -> ResponseT:
         """Return this broker's response; KafkaError if it is an error as a whole."""

@@ -7,10 +7,15 @@ usage; 130 interrupted.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
+from click.exceptions import Exit
 
 from ..extras import explained
+from .entry import INTERRUPTED
 from .lazy_group import LazyGroup
 
 _COMMANDS = {
@@ -80,9 +85,17 @@ _EXTRAS = {
 
 
 class _RootGroup(LazyGroup):
-    """What is missing of an extra is said here, for all commands."""
+    """What is missing of an extra is said here, for all commands; what interrupts one ends it without a word."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _quietly_interrupted():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
+        with _quietly_interrupted():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
@@ -90,6 +103,19 @@ class _RootGroup(LazyGroup):
             if found is None:
                 raise
             raise click.ClickException(str(found)) from None
+
+
+@contextmanager
+def _quietly_interrupted() -> Iterator[None]:
+    """Turn Ctrl-C, at a question too, into exit code 130: click has a word and 1 for it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Exit(INTERRUPTED) from None
+    except click.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise Exit(INTERRUPTED) from None
+        raise
 
 
 @click.command(
@@ -105,7 +131,7 @@ def cli() -> None:
 
 
 def main(*args: object, **kwargs: object) -> None:
-    """The console script's entry point."""
+    """What `entry` runs, and `python -m tierfetch.cli.main`."""
     # kio registers strategies for property tests where hypothesis is installed: 0.1 s and 11 MB for every broker.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     cli(*args, **kwargs)

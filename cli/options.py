@@ -42,9 +42,11 @@ def window_option(text: str) -> Callable[[Command], Command]:
     return click.option("--window", "window_s", type=span, default=10.0, show_default=True, help=text)
 
 
-def wave_option(text: str) -> Callable[[Command], Command]:
+def wave_option(text: str, default: int | None = 50) -> Callable[[Command], Command]:
     """How much moves at a time."""
-    return click.option("--partitions-per-broker", type=click.IntRange(min=1), default=50, show_default=True, help=text)
+    shows = default is not None
+    per_broker = click.IntRange(min=1)
+    return click.option("--partitions-per-broker", type=per_broker, default=default, show_default=shows, help=text)
 
 
 class OutputFile(click.Path):

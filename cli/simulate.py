@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version as package_version
 from itertools import islice
@@ -156,18 +157,19 @@ def _many(one: Callable[[int], RunReport], seeds: range, jobs: int, time_limit_s
     console.print(f"seeds {seeds[0]} to {seeds[-1]}, {jobs} processes")
     with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=console) as progress:
         task = progress.add_task("seeds", total=len(seeds))
-        for report in _reports(one, seeds, jobs, time_limit_s):
-            reports.append(report)
-            if report.has_failed:
-                failure = f"seed {report.seed} ({report.scenario}): {report.failures[0]}"
-                progress.console.print(failure, style="red", markup=False)
-            progress.advance(task)
+        with closing(_reports(one, seeds, jobs, time_limit_s)) as found:
+            for report in found:
+                reports.append(report)
+                if report.has_failed:
+                    failure = f"seed {report.seed} ({report.scenario}): {report.failures[0]}"
+                    progress.console.print(failure, style="red", markup=False)
+                progress.advance(task)
     return sorted(reports, key=lambda report: report.seed)
 
 
 def _reports(
     one: Callable[[int], RunReport], seeds: range, jobs: int, time_limit_s: float | None
-) -> Iterator[RunReport]:
+) -> Generator[RunReport, None, None]:
     """Yield reports as they come; at most two a process are under way, so that the time limit holds."""
     deadline_s = time.monotonic() + time_limit_s if time_limit_s is not None else float("inf")
     if jobs == 1:
@@ -176,16 +178,39 @@ def _reports(
                 return
             yield one(seed)
         return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with _workers(jobs) as pool:
         left, running = iter(seeds), set[Future[RunReport]]()
         while True:
             wanted = 2 * jobs - len(running) if time.monotonic() <= deadline_s else 0
-            running |= {pool.submit(one, seed) for seed in islice(left, wanted)}
+            with _interrupts_held_back():  # also from the processes that are started now
+                running |= {pool.submit(one, seed) for seed in islice(left, wanted)}
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 yield future.result()
+
+
+@contextmanager
+def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end at once when the work is given up: a seed takes a minute."""
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """A terminal sends Ctrl-C to children too, which would each show a trace: this process alone answers for them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _print_summary(reports: list[RunReport], seeds: int) -> None:

@@ -75,7 +75,7 @@ from .journal import (
 )
 from .neighbours import signs_of_others
 from .plan_file import PlanFile, PlanFileError
-from .preflight import directories_of, entries_of
+from .preflight import directories_of, entries_of, waves_again
 from .throttling import config_keys
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ __all__ = [
     "standing",
     "to_stop",
     "unforeseen",
+    "waves_again",
     "what_is_left",
 ]
 

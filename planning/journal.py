@@ -15,7 +15,8 @@ it. A last line that a crash tore is left out.
     leading       the last step, preferred leaders, has begun
     pause, cancel, roll_back, resume    asked for by an operator; `skipped` are partitions to leave alone from now on,
                   `old_configs` what there was before a plan without a throttle gets one, `warm_wait_s` how long new
-                  leaders may take from now on.
+                  leaders may take from now on, `shares_brokers` that other plans are not waited for any longer,
+                  `waves` the waves from now on of partitions that had not begun.
                   `resume` continues what was asked for last; of a plan that has ended nothing is left to do, so that it
                   ends as it did before
     ended         the process has ended with this outcome; `left` are brokers that were not alive, so that their configs
@@ -144,6 +145,8 @@ class Event(_Value):
     throttle_bytes_per_s: int | None = None
     old_configs: tuple[ConfigValue, ...] = ()
     warm_wait_s: float | None = None
+    shares_brokers: bool = False
+    waves: tuple[tuple[str, int, int], ...] = ()
     outcome: Outcome | None = None
     left: tuple[int, ...] = ()
 
@@ -234,11 +237,9 @@ class Journal:
 
     def _asked(self, mode: Mode, aim: Mode, event: Event) -> Journal:
         """What an operator requests; a refusal is forgotten, so that it can be tried again."""
-        old_configs = event.old_configs or self.header.old_configs
-        warm_wait_s = self.header.warm_wait_s if event.warm_wait_s is None else event.warm_wait_s
         return replace(
             self,
-            header=self.header.model_copy(update={"old_configs": old_configs, "warm_wait_s": warm_wait_s}),
+            header=self._header_from(event),
             mode=mode,
             aim=aim,
             outcome=None,
@@ -252,11 +253,27 @@ class Journal:
             changed=self.changed + self._changes(event),
         )
 
+    def _header_from(self, event: Event) -> Header:
+        """Return the header as an operator has it from now on."""
+        header = self.header
+        waves = {(topic, partition): wave for topic, partition, wave in event.waves}
+        entries = [each.model_copy(update={"wave": waves.get(each.key, each.wave)}) for each in header.entries]
+        return header.model_copy(
+            update={
+                "entries": tuple(entries) if waves else header.entries,
+                "old_configs": event.old_configs or header.old_configs,
+                "warm_wait_s": header.warm_wait_s if event.warm_wait_s is None else event.warm_wait_s,
+                "shares_brokers": header.shares_brokers or event.shares_brokers,
+            }
+        )
+
     def _changes(self, event: Event) -> tuple[str, ...]:
         """What an operator asked for that no prediction knew of."""
         found = []
         if event.throttle_bytes_per_s not in (None, self.throttle_bytes_per_s):
             found.append("the throttle was changed while it ran")
+        if event.waves:
+            found.append("what had not begun was divided into other waves")
         if event.event in _AIMS:
             found.append(f"an operator asked to {event.event.replace('_', ' ')}")
         return tuple(each for each in found if each not in self.changed)

@@ -1,6 +1,9 @@
 """A plan before it is carried out: what of it remains to do on the cluster as it is now, and all that forbids it.
 
 Nothing is done unless there is no problem at all. A partition that is already where it shall be is left out.
+
+A plan that is resumed may be divided again (`waves_again`): only what has not begun, whether the plan brought waves of
+its own or not. Forward, its waves come after those of what has begun. On the way back the last wave is taken first.
 """
 
 from __future__ import annotations
@@ -8,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from .cluster_state import ClusterState, PartitionState
-from .journal import Entry, Key
+from .cluster_state import ClusterState, PartitionState, Standing, standing
+from .directories import is_complete, to_stop
+from .journal import Entry, Journal, Key, Mode
 from .plan_file import PlanFile, PlannedPartition
 from .waves import WHOLE, assign_waves
 
@@ -59,6 +63,37 @@ def entries_of(
                 )
             )
     return (entries if waves else _divided(entries, state, partitions_per_broker, partitions_per_wave)), []
+
+
+def waves_again(
+    journal: Journal, state: ClusterState, partitions_per_broker: int, *, partitions_per_wave: int = 2000
+) -> tuple[tuple[str, int, int], ...]:
+    """Return topic, partition and wave of what has not begun in the direction that a resumed plan takes, so that no
+    broker has more than `partitions_per_broker` coming, and going; nothing where none is left.
+    """
+    if journal.aim is Mode.CANCELLING:
+        return ()
+    is_back = journal.aim is Mode.ROLLING_BACK
+    entries = [entry for entry in journal.header.entries if entry.key not in journal.skipped]
+    ids = journal.header.topic_ids
+    waiting = [entry for entry in entries if _has_not_begun(entry, ids[entry.topic], state, is_back=is_back)]
+    keys = {entry.key for entry in waiting}
+    begun = [entry.wave for entry in entries if entry.key not in keys]
+    turned = [entry.model_copy(update={"target": entry.before, "before": entry.target}) for entry in waiting]
+    divided = _divided(turned if is_back else waiting, state, partitions_per_broker, partitions_per_wave)
+    last = max((entry.wave for entry in divided), default=0)
+    first = 1 + max(begun, default=-1)
+    return tuple(
+        (entry.topic, entry.partition, last - entry.wave if is_back else first + entry.wave) for entry in divided
+    )
+
+
+def _has_not_begun(entry: Entry, topic_id: str, state: ClusterState, *, is_back: bool) -> bool:
+    found = standing(entry, topic_id, state)
+    if is_back:
+        return found is Standing.DONE and state.partitions[entry.key].replicas != entry.before
+    is_elsewhere = found is Standing.DONE and not is_complete(entry, topic_id, state)
+    return found is Standing.BEFORE or (is_elsewhere and not to_stop([entry], state))
 
 
 def directories_of(each: PlannedPartition) -> tuple[tuple[int, str], ...]:

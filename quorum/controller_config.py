@@ -288,6 +288,7 @@ def parse_controller_config(properties: Mapping[str, str], source: str) -> tuple
     security: dict[str, str] = {}
     placement: dict[str, str] = {}
     warnings: list[str] = []
+    ignored: list[str] = []
     for given, value in properties.items():
         key = _ALIASES.get(given, given)
         if key in CONTROLLER_KEYS:
@@ -301,5 +302,6 @@ def parse_controller_config(properties: Mapping[str, str], source: str) -> tuple
         elif _OF_OTHERS.fullmatch(given):
             warnings.append(f"{source}: key {given!r} has no effect on a controller here")
         else:
-            warnings.append(f"{source}: {unknown_key(given, CONTROLLER_KEYS)}")
-    return validated(ControllerConfig, values, source), warnings
+            ignored.append(f"{source}: {unknown_key(given, CONTROLLER_KEYS)}")
+            warnings.append(ignored[-1])
+    return validated(ControllerConfig, values, source, ignored), warnings

@@ -38,6 +38,7 @@ from ...log.core import (
     comma_list,
     config_types,
     keys_of,
+    nearest_key,
     parse_listener,
     read_properties,
     unknown_key,
@@ -67,6 +68,7 @@ __all__ = [
     "Listener",
     "load_broker_config",
     "parse_broker_config",
+    "unknown_keys",
 ]
 
 _PLUGIN_OF_CLASS = {
@@ -540,6 +542,8 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 """What a key says where nobody sets it; without the keys that then have no value."""
 CONFIG_TYPES = config_types(BrokerConfig)
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+_OWN = ""
+"""The group of the broker's own keys."""
 
 
 def load_broker_config(path: Path) -> tuple[BrokerConfig, list[str]]:
@@ -552,28 +556,48 @@ def parse_broker_config(properties: Mapping[str, str], source: str) -> tuple[Bro
     values: dict[str, str] = {}
     groups: dict[str, dict[str, str]] = {}
     warnings: list[str] = []
-    prefixes = {
+    ignored: list[str] = []
+    prefixes = _prefixes(properties)
+    for given, value in properties.items():
+        group = _group_of(given, prefixes)
+        if group is None and _is_without_effect(given):
+            warnings.append(f"{source}: key {given!r} has no effect in tierfetch")
+        elif group is None:
+            ignored.append(f"{source}: {unknown_key(given, KEYS)}")
+            warnings.append(ignored[-1])
+        elif group == _OWN:
+            values.setdefault(_ALIASES.get(given, given), value)
+        else:
+            groups.setdefault(group, {})[given.removeprefix(prefixes.get(group, ""))] = value
+    for key in ("listeners", "advertised.listeners"):
+        if key in values:
+            values[key] = _without_controllers(values[key], properties.get("controller.listener.names", "CONTROLLER"))
+    return validated(BrokerConfig, {**values, **groups}, source, ignored), warnings
+
+
+def unknown_keys(properties: Mapping[str, str]) -> list[str]:
+    """Return the keys that neither tierfetch nor Kafka knows: in a file each is a warning."""
+    prefixes = _prefixes(properties)
+    return [key for key in properties if _group_of(key, prefixes) is None and not _is_without_effect(key)]
+
+
+def _prefixes(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return with what the keys of plugins begin, by group."""
+    return {
         "rsm.config": properties.get("remote.log.storage.manager.impl.prefix", "rsm.config."),
         "rlmm.config": properties.get("remote.log.metadata.manager.impl.prefix", "rlmm.config."),
         "replica.selector.config": REPLICA_SELECTOR.prefix,
     }
-    for given, value in properties.items():
-        key = _ALIASES.get(given, given)
-        prefix = next((name for name, text in prefixes.items() if text and given.startswith(text)), None)
-        if key in KEYS:
-            values.setdefault(key, value)
-        elif is_security_key(key):
-            groups.setdefault("security.properties", {})[key] = value
-        elif prefix is not None:
-            groups.setdefault(prefix, {})[given.removeprefix(prefixes[prefix])] = value
-        elif _is_policy_option(given):
-            groups.setdefault("bootstrap.config", {})[given] = value
-        else:
-            warnings.append(f"{source}: {_unknown(given)}")
-    for key in ("listeners", "advertised.listeners"):
-        if key in values:
-            values[key] = _without_controllers(values[key], properties.get("controller.listener.names", "CONTROLLER"))
-    return validated(BrokerConfig, {**values, **groups}, source), warnings
+
+
+def _group_of(given: str, prefixes: Mapping[str, str]) -> str | None:
+    """Return the group of keys that a property belongs to; None if it is unknown."""
+    if _ALIASES.get(given, given) in KEYS:
+        return _OWN
+    if is_security_key(given):
+        return "security.properties"
+    of_plugin = next((group for group, prefix in prefixes.items() if prefix and given.startswith(prefix)), None)
+    return of_plugin or ("bootstrap.config" if _is_policy_option(given) else None)
 
 
 def _is_policy_option(key: str) -> bool:
@@ -589,7 +613,5 @@ def _without_controllers(listeners: str, controller_names: str) -> str:
     return ",".join(item for item in items if item.partition("://")[0].upper() not in names)
 
 
-def _unknown(key: str) -> str:
-    if _WITHOUT_EFFECT.fullmatch(key) and not difflib.get_close_matches(key, KEYS, n=1, cutoff=0.8):
-        return f"key {key!r} has no effect in tierfetch"
-    return unknown_key(key, KEYS)
+def _is_without_effect(key: str) -> bool:
+    return _WITHOUT_EFFECT.fullmatch(key) is not None and nearest_key(key, KEYS) is None

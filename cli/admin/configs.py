@@ -19,7 +19,7 @@ from ...protocol.messages.configs import (
 from ...protocol.wire import ConfigSource, ResourceType
 from ..cluster_session import Admin, bootstrap_option, check, run
 from ..options import json_option, pairs, report, table_console
-from .near_keys import suggesting_keys
+from .near_keys import check_removals, suggesting_keys, unknown_removals
 
 _SET, _DELETE = 0, 1
 _SOURCES: Final[Mapping[int, str]] = {
@@ -70,22 +70,10 @@ def describe_configs(
     """
     resource_type, name = _resource(topic, broker)
 
-    async def describe(admin: Admin) -> tuple[DescribeConfigsResourceResult, ...]:
-        request = configs_of(resource_type, [(name, None)])
-        if resource_type == ResourceType.BROKER and name:
-            brokers = (await admin.cluster([])).brokers
-            if int(name) not in brokers:
-                raise click.ClickException(f"broker {name} is not alive; there are {sorted(brokers)}")
-            answer = await admin.send_to(brokers[int(name)], request)
-        else:
-            answer = await admin.send(request)
-        (result,) = answer.results
-        check(result, f"configs of {name or 'all brokers'}")
-        return result.configs
-
+    described = run(bootstrap, lambda admin: _described(admin, resource_type, name))
     found = [
         {"name": entry.name, "value": entry.value, "source": _SOURCES.get(entry.config_source, "unknown")}
-        for entry in sorted(run(bootstrap, describe), key=lambda entry: entry.name)
+        for entry in sorted(described, key=lambda entry: entry.name)
     ]
     shown = [entry for entry in found if show_all or entry["source"] != "default"]
     if as_json:
@@ -95,6 +83,21 @@ def describe_configs(
     for entry in shown:
         table.add_row(entry["name"], "(hidden)" if entry["value"] is None else entry["value"], entry["source"])
     table_console().print(table)
+
+
+async def _described(admin: Admin, resource_type: int, name: str) -> tuple[DescribeConfigsResourceResult, ...]:
+    """Return all configs of a topic or a broker. KafkaError, ClickException."""
+    request = configs_of(resource_type, [(name, None)])
+    if resource_type == ResourceType.BROKER and name:
+        brokers = (await admin.cluster([])).brokers
+        if int(name) not in brokers:
+            raise click.ClickException(f"broker {name} is not alive; there are {sorted(brokers)}")
+        answer = await admin.send_to(brokers[int(name)], request)
+    else:
+        answer = await admin.send(request)
+    (result,) = answer.results
+    check(result, f"configs of {name or 'all brokers'}")
+    return result.configs
 
 
 @configs.command("alter")
@@ -138,6 +141,9 @@ def alter_configs(
         raise click.UsageError("nothing to change: --set KEY=VALUE or --remove KEY")
 
     async def alter(admin: Admin) -> None:
+        if unknown_removals(resource_type, removals):
+            described = {entry.name for entry in await _described(admin, resource_type, name)}
+            check_removals(resource_type, removals, described)
         resource = IncrementalAlterConfigsRequestAlterConfigsResource(
             resource_type=resource_type, resource_name=name, configs=tuple(changes)
         )

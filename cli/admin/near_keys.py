@@ -3,6 +3,9 @@
 The guess is the tool's and not the controller's: it takes a third of a millisecond, which a request with thousands of
 unknown keys could multiply on the event loop. So it helps with any cluster. A key that Apache Kafka knows and tierfetch
 does not is refused by the cluster or by nobody, never here.
+
+A cluster takes the removal of any key, for what is not set can be removed; a slip would pass for success. So a key to
+remove that neither tierfetch nor the cluster knows is refused here.
 """
 
 from __future__ import annotations
@@ -12,8 +15,11 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import click
+
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.wire import ResourceType
+from ...security.core import is_dynamic_key
 
 CUTOFF: Final = 0.8
 """The similarity from which on a key is named, as for the keys of a broker's file."""
@@ -44,13 +50,30 @@ def near_key(keys: Iterable[str], known: Collection[str], offered: Collection[st
     return None
 
 
+def unknown_removals(resource_type: int, keys: Iterable[str]) -> list[str]:
+    """Return the keys that tierfetch does not know: the cluster may."""
+    known, _ = _known(resource_type)
+    return [key for key in keys if key not in known and not is_dynamic_key(key)]
+
+
+def check_removals(resource_type: int, keys: Iterable[str], described: Collection[str]) -> None:
+    """ClickException for the first key that is neither known here nor `described` by the cluster."""
+    for key in unknown_removals(resource_type, keys):
+        if key not in described:
+            raise click.ClickException(f"unknown config {key!r}, nothing was changed{_guess(resource_type, [key])}")
+
+
 def _guess(resource_type: int, keys: Iterable[str]) -> str:
+    near = near_key(keys, *_known(resource_type))
+    return "" if near is None else f"; did you mean {near!r}?"
+
+
+def _known(resource_type: int) -> tuple[Collection[str], Collection[str]]:
+    """Return all keys of such a resource, and those that may be set."""
     if resource_type == ResourceType.TOPIC:
         from ...log.core import TOPIC_CONFIG_TYPES
 
-        near = near_key(keys, TOPIC_CONFIG_TYPES, TOPIC_CONFIG_TYPES)
-    else:
-        from ...broker.config import DYNAMIC_KEYS, KEYS
+        return TOPIC_CONFIG_TYPES, TOPIC_CONFIG_TYPES
+    from ...broker.config import DYNAMIC_KEYS, KEYS, OF_CONTROLLERS
 
-        near = near_key(keys, KEYS | DYNAMIC_KEYS, DYNAMIC_KEYS)
-    return "" if near is None else f"; did you mean {near!r}?"
+    return KEYS | DYNAMIC_KEYS | OF_CONTROLLERS, DYNAMIC_KEYS | OF_CONTROLLERS

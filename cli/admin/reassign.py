@@ -40,6 +40,7 @@ from ...planning import (
     signs_of_others,
     standing,
     to_stop,
+    waves_again,
     what_is_left,
 )
 from ...protocol import OUTSIDE
@@ -51,7 +52,7 @@ from .outlook_text import HISTORY_NAME, history_option, keep_if_possible, outcom
 from .plan_notes import noted
 from .reassign_cluster import PlanCluster, under_way
 from .reassign_cluster import reassign as ask_controller
-from .reassign_journal import JournalFile, default_path, owned
+from .reassign_journal import JournalFile, default_path, owned, to_type
 from .reassign_run import Done, PlanRun, ProgressBar, now_ms, remainders
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -146,6 +147,17 @@ class _Execution(TypedDict):
     history_path: Path | None
 
 
+class _Continuation(TypedDict):
+    """The options of `reassign resume` about how a plan is carried out from now on."""
+
+    throttle: float | None
+    partitions_per_broker: int | None
+    warm_timeout: float | None
+    shares_brokers: bool
+    skip_changed: bool
+    history_path: Path | None
+
+
 @reassign.command("execute", short_help="Move the replicas as a plan says, wave by wave.")
 @plan_argument
 @click.option(
@@ -235,14 +247,14 @@ def execute(
             _check_free(path, plan_file)
             return await _run_plan(cluster, plan_file, JournalFile.create(path, header), history)
 
-    _report_execution(run(bootstrap, work), plan_file, as_json=as_json)
+    _report_execution(run(bootstrap, work), to_type("resume", plan_file, path), as_json=as_json)
 
 
-def _report_execution(done: Done | int, plan_file: Path, *, as_json: bool) -> None:
+def _report_execution(done: Done | int, resume: str, *, as_json: bool) -> None:
     if isinstance(done, int):
-        click.echo(f"{clause(done, 'partition', 'begins', 'begin')} to move")
+        report(as_json, {"begun": done}, f"{clause(done, 'partition', 'begins', 'begin')} to move")
     else:
-        _report(done, plan_file, as_json=as_json)
+        _report(done, resume, as_json=as_json)
 
 
 async def _state_for(cluster: PlanCluster, plan: PlanFile) -> ClusterState:
@@ -274,12 +286,20 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
 @click.option(
     "--throttle", type=throttle_rate, metavar="RATE", help="Throttle of each broker from now on, such as '50 MiB/s'."
 )
+@wave_option(
+    "Partitions that come to, or leave, a broker in one wave: divide what has not begun into such waves.", None
+)
 @click.option(
     "--warm-timeout",
-    "warm_wait_s",
     type=FiniteRange(min=0),
     metavar="SECONDS",
     help="How long to wait from now on for new leaders that are still warming from the tier.",
+)
+@click.option(
+    "--share-brokers",
+    "shares_brokers",
+    is_flag=True,
+    help="From now on, do not wait for other plans that move replicas on the same brokers.",
 )
 @click.option("--skip-changed", is_flag=True, help="Skip partitions that another client has changed or deleted.")
 @history_option
@@ -288,49 +308,55 @@ async def _begin_all(admin: Admin, entries: Sequence[Entry]) -> int:
 def resume(
     plan_file: Path,
     journal_path: Path | None,
-    throttle: float | None,
-    warm_wait_s: float | None,
-    skip_changed: bool,
-    history_path: Path | None,
     bootstrap: tuple[str, ...],
     as_json: bool,
+    **options: Unpack[_Continuation],
 ) -> None:
     """Continue a plan that was paused or stopped, or whose process has died.
 
     \b
       tierfetch reassign resume plan.json
+      tierfetch reassign resume plan.json --throttle '20 MiB/s' --partitions-per-broker 5
 
     For a plan that has ended, it restores configs that could not be restored on dead brokers; no replica moves again.
     """
     file = JournalFile.open(journal_path or default_path(plan_file))
     is_done = file.journal.outcome in ENDED
     if file.journal.outcome in ENDED and not file.journal.left:
-        text = f"nothing to resume: {plan_file} is {file.journal.outcome}; `tierfetch reassign execute` begins it again"
+        begin = to_type("execute", plan_file, journal_path)
+        text = f"nothing to resume: {plan_file} is {file.journal.outcome}; `{begin}` begins it again"
         report(as_json, {"outcome": str(file.journal.outcome), "partitions": 0, "problems": [], "notes": []}, text)
         return
 
     async def work(admin: Admin) -> Done:
         cluster = await _its_cluster(admin, file)
-        skipped: tuple[Key, ...] = ()
-        if is_done or skip_changed:
-            skipped = await _to_leave_alone(cluster, file.journal, is_done=is_done)
-        rate = None if throttle is None else max(1, int(throttle))
-        header = file.journal.header
-        before = () if rate is None or header.old_configs else await _old_configs(cluster, header)
-        event = Event(
-            event="resume",
-            at_ms=now_ms(),
-            skipped=skipped,
-            throttle_bytes_per_s=rate,
-            old_configs=before,
-            warm_wait_s=warm_wait_s,
-        )
         with file.owned():
-            file.append(event)
-            history = None if is_done else history_path or plan_file.with_name(HISTORY_NAME)
+            file.append(await _resumption(cluster, file.journal, options, is_done=is_done))
+            history = None if is_done else options["history_path"] or plan_file.with_name(HISTORY_NAME)
             return await _run_plan(cluster, plan_file, file, history)
 
-    _report(run(bootstrap, work), plan_file, as_json=as_json)
+    _report(run(bootstrap, work), to_type("resume", plan_file, file.path), as_json=as_json)
+
+
+async def _resumption(cluster: PlanCluster, journal: Journal, options: _Continuation, *, is_done: bool) -> Event:
+    """Return what is asked for from now on; of a plan that has ended nothing moves, whatever is asked for."""
+    header = journal.header
+    skipped: tuple[Key, ...] = ()
+    if is_done or options["skip_changed"]:
+        skipped = await _to_leave_alone(cluster, journal, is_done=is_done)
+    rate = None if options["throttle"] is None else max(1, int(options["throttle"]))
+    before = () if rate is None or header.old_configs else await _old_configs(cluster, header)
+    per_broker = None if is_done else options["partitions_per_broker"]
+    return Event(
+        event="resume",
+        at_ms=now_ms(),
+        skipped=skipped,
+        throttle_bytes_per_s=rate,
+        old_configs=before,
+        warm_wait_s=options["warm_timeout"],
+        shares_brokers=options["shares_brokers"],
+        waves=() if per_broker is None else waves_again(journal, await plan_state(cluster, header), per_broker),
+    )
 
 
 @reassign.command("status")
@@ -361,7 +387,7 @@ def status(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
     if as_json:
         click.echo(json.dumps(document, indent=1))
         return
-    click.echo(doing_text(journal, plan_file, is_carried_out=document["is_carried_out"] is True))
+    click.echo(doing_text(file, plan_file, is_carried_out=document["is_carried_out"] is True))
     for each in Standing:
         if standings.count(each):
             click.echo(f"  {each.name.lower()}: {count(standings.count(each), 'partition')}")
@@ -383,14 +409,15 @@ def progress_of(entry: Entry, topic_id: str, state: ClusterState) -> Standing:
     return Standing.MOVING if found is Standing.DONE and not is_complete(entry, topic_id, state) else found
 
 
-def doing_text(journal: Journal, plan_file: Path, *, is_carried_out: bool) -> str:
+def doing_text(file: JournalFile, plan_file: Path, *, is_carried_out: bool) -> str:
     """What is being done, or how it ended."""
+    journal = file.journal
     if is_carried_out:
         return journal.mode.value
     if journal.outcome in ENDED:
         return str(journal.outcome)
     how = f"{journal.outcome}" if journal.outcome else f"{journal.mode.value}, and no process carries it out"
-    return f"{how}: `tierfetch reassign resume {plan_file}` continues it"
+    return f"{how}: `{to_type('resume', plan_file, file.path)}` continues it"
 
 
 @reassign.command("pause", short_help="Let the moves under way finish, and begin no further ones.")
@@ -406,7 +433,8 @@ def pause(plan_file: Path, journal_path: Path | None, as_json: bool) -> None:
     if not file.is_owned():
         raise click.ClickException(f"{file.path}: no process is executing this plan: there is nothing to pause")
     file.append(Event(event="pause", at_ms=now_ms()))
-    text = "pausing: what is under way ends first; continue with `tierfetch reassign resume`"
+    resume = to_type("resume", plan_file, file.path)
+    text = f"pausing: what is under way ends first; continue with `{resume}`"
     report(as_json, {"pausing": str(plan_file), "journal": str(file.path)}, text)
 
 
@@ -439,7 +467,8 @@ def cancel(plan_file: Path, journal_path: Path | None, bootstrap: tuple[str, ...
             raise click.ClickException("\n".join(refused))
         return len({key for key, _ in found} | {move.key for move in between})
 
-    click.echo(f"{run(bootstrap, work)} moves cancelled")
+    cancelled = run(bootstrap, work)
+    report(as_json, {"cancelled": cancelled}, f"{count(cancelled, 'move')} cancelled")
 
 
 def _as_entries(plan: PlanFile) -> list[Entry]:
@@ -477,7 +506,7 @@ def _ask(what: str, path: Path, plan_file: Path, bootstrap: tuple[str, ...], *, 
     event = Event.model_validate({"event": what, "at_ms": now_ms()})
     if file.is_owned():
         file.append(event)
-        click.echo("asked of the process that carries the plan out")
+        report(as_json, {"asked": what, "journal": str(path)}, "asked of the process that carries the plan out")
         return
 
     async def work(admin: Admin) -> Done:
@@ -486,7 +515,7 @@ def _ask(what: str, path: Path, plan_file: Path, bootstrap: tuple[str, ...], *, 
             file.append(event)
             return await _run_plan(cluster, plan_file, file)
 
-    _report(run(bootstrap, work), plan_file, as_json=as_json)
+    _report(run(bootstrap, work), to_type("resume", plan_file, file.path), as_json=as_json)
 
 
 async def _its_cluster(admin: Admin, file: JournalFile) -> PlanCluster:
@@ -513,6 +542,7 @@ def _brokers(entries: Sequence[Entry]) -> list[int]:
 
 async def _run_plan(cluster: PlanCluster, plan_file: Path, file: JournalFile, history_path: Path | None = None) -> Done:
     """Run the plan, as the owner of its journal; what was predicted and what was is kept in the history."""
+    resume = to_type("resume", plan_file, file.path)
     try:
         with noted(plan_file, file), ProgressBar() as bar:
             done = await PlanRun(cluster, file, bar.show).run()
@@ -521,11 +551,11 @@ async def _run_plan(cluster: PlanCluster, plan_file: Path, file: JournalFile, hi
         raise click.ClickException(str(error)) from None
     except OUTSIDE as error:
         raise click.ClickException(
-            f"{error}\nwhat is under way continues, and throttles stay set: `tierfetch reassign resume` does the rest,"
-            " cancel and rollback end it"
+            f"{error}\nwhat is under way continues, and throttles stay set: `{resume}` does the rest, cancel and"
+            " rollback end it"
         ) from None
     except asyncio.CancelledError:
-        click.echo("interrupted: what is under way continues; `tierfetch reassign resume` does the rest", err=True)
+        click.echo(f"interrupted: what is under way continues; `{resume}` does the rest", err=True)
         raise
 
 
@@ -575,13 +605,13 @@ def _check_free(path: Path, plan_file: Path) -> None:
     """ClickException while an earlier execution of the plan is not at its end."""
     if path.exists() and JournalFile.open(path).journal.outcome not in ENDED:
         raise click.ClickException(
-            f"{path}: this plan was begun already: `tierfetch reassign resume {plan_file}` continues it, cancel and"
+            f"{path}: this plan was begun already: `{to_type('resume', plan_file, path)}` continues it, cancel and"
             " rollback end it"
         )
 
 
-def _report(done: Done, plan_file: Path, *, as_json: bool) -> None:
-    """Exit code 1 where something could not be done."""
+def _report(done: Done, resume: str, *, as_json: bool) -> None:
+    """Exit code 1 where something could not be done; `resume` is the command that continues."""
     finish = done.finish
     if as_json:
         document = {
@@ -597,8 +627,7 @@ def _report(done: Done, plan_file: Path, *, as_json: bool) -> None:
             click.echo(f"note: {note}", err=True)
         click.echo(f"{finish.outcome.value}: {count(done.partitions, 'partition')}, {done.seconds:.1f} s")
     if finish.problems:
-        resume = f"; continue with `tierfetch reassign resume {plan_file}`"
-        more = resume if finish.outcome is Outcome.STOPPED else ""
+        more = f"; continue with `{resume}`" if finish.outcome is Outcome.STOPPED else ""
         raise click.ClickException(
             "\n".join([*finish.problems, f"{finish.outcome.value}, and nothing is under way{more}"])
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -23,6 +24,14 @@ from ...planning import Event, Header, Journal, JournalError, line_of, parse_eve
 
 def default_path(plan_file: Path) -> Path:
     return plan_file.with_name(plan_file.name + ".journal")
+
+
+def to_type(verb: str, plan_file: Path, journal_path: Path | None = None) -> str:
+    """Return a command about a plan, as it can be copied into a shell."""
+    words = ["tierfetch", "reassign", verb, str(plan_file)]
+    if journal_path is not None and journal_path != default_path(plan_file):
+        words += ["--journal", str(journal_path)]
+    return shlex.join(words)
 
 
 class JournalFile:

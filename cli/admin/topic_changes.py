@@ -24,7 +24,7 @@ from ...protocol.messages.configs import (
 from ...protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from ...protocol.wire import ConfigSource, ResourceType
 from ..cluster_session import Admin, check
-from .near_keys import suggesting_keys
+from .near_keys import check_removals, suggesting_keys
 
 TIMEOUT_MS: Final = 30_000
 SEEN_S_MAX: Final = 5.0
@@ -98,11 +98,14 @@ def plan_change(
     return TopicChange(topic, partitions_before, partitions or partitions_before, tuple(configs))
 
 
-async def read_topic(admin: Admin, topic: str) -> tuple[int, dict[str, str]]:
-    """Return the number of partitions and the topic's own configs. KafkaError if it does not exist."""
+async def read_topic(admin: Admin, topic: str, unsets: Sequence[str]) -> tuple[int, dict[str, str]]:
+    """Return the number of partitions and the topic's own configs. KafkaError if it does not exist, ClickException if
+    the cluster does not know one of the configs to unset.
+    """
     (listed,) = (await admin.cluster([topic])).topics
     (result,) = (await admin.send(configs_of(ResourceType.TOPIC, [(topic, None)]))).results
     check(result, f"configs of {topic}")
+    check_removals(ResourceType.TOPIC, unsets, {entry.name for entry in result.configs})
     own = {
         entry.name: entry.value or ""
         for entry in result.configs

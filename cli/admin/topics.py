@@ -163,7 +163,7 @@ def alter_topic(
         raise click.UsageError("nothing to change: --partitions N, --set KEY=VALUE or --unset KEY")
 
     async def alter(admin: Admin) -> TopicChange:
-        count, own = await read_topic(admin, name)
+        count, own = await read_topic(admin, name, unsets)
         change = plan_change(name, count, own, partitions=partitions, sets=given, unsets=unsets)
         await send_change(admin, change, given, unsets, validate_only=dry_run)
         return change

@@ -358,7 +358,7 @@ async def _plan(admin: Admin, plan_file: Path, file: JournalFile) -> Plan | None
             waves.setdefault(entry.wave, Counter())[standing] += 1
     return Plan(
         name=plan_file.name,
-        doing=doing_text(journal, plan_file, is_carried_out=file.is_owned()),
+        doing=doing_text(file, plan_file, is_carried_out=file.is_owned()),
         waves=tuple(
             Wave(
                 number,

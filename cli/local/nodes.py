@@ -2,6 +2,7 @@
 
     <base>/<kind>-<node>.properties    its configuration, rewritten at each start
     <base>/<kind>-<node>.log           what it has said, over all its runs
+    <base>/<kind>-<node>.pid           the number of its process, while it runs
     <base>/<kind>-<node>/              its data
 
 Nodes are ended by `stop`, `kill`, or the end of the `with` block.
@@ -81,6 +82,9 @@ class LocalNodes(ABC):
     def log_file(self, node: int) -> Path:
         return self.base / f"{self.kind}-{node}.log"
 
+    def pid_file(self, node: int) -> Path:
+        return self.base / f"{self.kind}-{node}.pid"
+
     def log_tail(self, node: int) -> str:
         path = self.log_file(node)
         if not path.exists():
@@ -104,6 +108,8 @@ class LocalNodes(ABC):
 
     def __exit__(self, *_: object) -> None:
         self._processes.kill_all()
+        for node in self.nodes:
+            self.forget(node)
 
     def config_file(self, node: int) -> Path:
         """Write the file as it must be now, readable by its owner only: a tier's keys may be in it."""
@@ -116,7 +122,9 @@ class LocalNodes(ABC):
         """Start a node without waiting; returns time.monotonic() just before its process began."""
         log = self.log_file(node)
         self._log_began[node] = log.stat().st_size if log.exists() else 0
-        return self._processes.start(node, self.command(node, self.config_file(node)), self.log_file(node))
+        began_s = self._processes.start(node, self.command(node, self.config_file(node)), self.log_file(node))
+        self.pid_file(node).write_text(f"{self._processes[node].pid}\n")
+        return began_s
 
     def wait_serving(self, node: int) -> None:
         """Until the node accepts connections."""
@@ -142,7 +150,13 @@ class LocalNodes(ABC):
     def stop(self, node: int) -> None:
         """SIGTERM, and wait."""
         self._processes.stop(node)
+        self.forget(node)
 
     def kill(self, node: int) -> None:
         """kill -9, and wait."""
         self._processes.kill(node)
+        self.forget(node)
+
+    def forget(self, node: int) -> None:
+        """Remove the number of a process that has ended: another one may have it by now."""
+        self.pid_file(node).unlink(missing_ok=True)

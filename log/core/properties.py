@@ -192,20 +192,26 @@ def read_properties(path: Path) -> dict[str, str]:
     return properties
 
 
+def nearest_key(key: str, known: Collection[str]) -> str | None:
+    """Return what an unknown key may have been meant for."""
+    return next(iter(difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.8)), None)
+
+
 def unknown_key(key: str, known: Collection[str]) -> str:
     """The warning."""
-    nearest = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.8)
-    if nearest:
-        return f"unknown key {key!r} is ignored; did you mean {nearest[0]!r}?"
-    return f"unknown key {key!r} is ignored"
+    nearest = nearest_key(key, known)
+    return f"unknown key {key!r} is ignored" + ("" if nearest is None else f"; did you mean {nearest!r}?")
 
 
-def validated(model: type[Keys], values: Mapping[str, object], source: str) -> Keys:
-    """Return the keys as their model. ConfigError has one line for each problem."""
+def validated(model: type[Keys], values: Mapping[str, object], source: str, ignored: Sequence[str] = ()) -> Keys:
+    """Return the keys as their model. ConfigError has one line for each problem, and one for each unknown key that is
+    `ignored`: what is missing may be misspelt.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{source}: {_problem(item)}" for item in error.errors())) from None
+        problems = [f"{source}: {_problem(item)}" for item in error.errors()]
+        raise ConfigError("\n".join([*problems, *ignored])) from None
 
 
 def _problem(item: ErrorDetails) -> str:

@@ -27,6 +27,10 @@ __all__ = [
 
 JITTER: Final = 0.2
 BACKOFF_EXPONENT_MAX: Final = 16
+IDLE_ADDRESSES_MAX: Final = 256
+"""From so many addresses on, those without a connection are forgotten once their back-off is over: where addresses
+change with each start of a broker, every one of them would be kept for ever.
+"""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,6 +95,8 @@ class KafkaClient:
         connection = self._live(address)
         if connection is not None:
             return connection
+        if address not in self._brokers and len(self._brokers) >= IDLE_ADDRESSES_MAX:
+            self._forget_idle(asyncio.get_running_loop().time())
         broker = self._brokers.setdefault(address, _Broker())
         if broker.dialling is None:
             broker.dialling = asyncio.create_task(self._dial(address, broker))
@@ -107,6 +113,13 @@ class KafkaClient:
             if broker.connection is not None:
                 broker.connection.close()
         self._brokers.clear()
+
+    def _forget_idle(self, now_s: float) -> None:
+        self._brokers = {
+            address: broker
+            for address, broker in self._brokers.items()
+            if broker.dialling is not None or broker.not_before_s > now_s or self._live(address) is not None
+        }
 
     def _live(self, address: Address) -> Connection | None:
         broker = self._brokers.get(address)

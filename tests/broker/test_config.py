@@ -13,6 +13,7 @@ from tierfetch.broker.config.broker_config import (
     Listener,
     load_broker_config,
     parse_broker_config,
+    unknown_keys,
 )
 
 CONTROLLERS = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
@@ -186,3 +187,19 @@ def test_F1_follower_fetch_last_tiered_offset_enable_is_dynamic() -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.properties: cannot be read"):
         load_broker_config(tmp_path / "absent.properties")
+
+
+def test_a_refused_configuration_names_its_unknown_keys_too() -> None:
+    """What is missing may be misspelt."""
+    given = {"node.idd": "1", "log.dirs": "d", "controller.quorum.bootstrap.servers": "h:1", "num.io.threads": "8"}
+    with pytest.raises(ConfigError) as refused:
+        parse_broker_config(given, "f")
+    assert str(refused.value).splitlines() == [
+        "f: node.id is missing",
+        "f: unknown key 'node.idd' is ignored; did you mean 'node.id'?",
+    ]
+
+
+def test_unknown_keys_are_neither_kafkas_nor_a_plugins() -> None:
+    given = ["nosuch", "num.io.threads", "rsm.config.x", "bootstrap.bounded.local.bytes", "sasl.enabled.mechanisms"]
+    assert unknown_keys(dict.fromkeys(given, "1")) == ["nosuch"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
-from tierfetch.cli.cluster_session import NOTICE_S, Admin
+from tierfetch.cli.cluster_session import LEARNED_MAX, NOTICE_S, Admin
 from tierfetch.protocol.net.client import Address
 from tierfetch.protocol.net.client_connection import RequestTimedOutError
 from tierfetch.protocol.requests import metadata_of
@@ -59,3 +60,46 @@ async def test_a_long_wait_is_said_while_it_lasts_once_for_each_broker(takes_s: 
             await admin.send(metadata_of(None))
     expected = [f"waiting for {address} to answer METADATA, at most 20 s" for address in (BROKER, other)]
     assert said == (expected if takes_s > NOTICE_S else [])
+
+
+class Answering:
+    """A client whose brokers at these ports answer; it remembers which were asked."""
+
+    def __init__(self, *ports: int) -> None:
+        self.ports = ports
+        self.asked: list[Address] = []
+
+    async def send(self, address: Address, *_: object, **__: object) -> object:
+        self.asked.append(address)
+        if address.port not in self.ports:
+            raise ConnectionRefusedError("Connection refused")
+        return object()
+
+
+async def asked(admin: Admin, *answering: int) -> list[int]:
+    """Return the ports of the brokers that a request goes to, when those of these ports answer."""
+    client = admin._client = Answering(*answering)
+    with contextlib.suppress(OSError):
+        await admin.send(metadata_of(None))
+    return [address.port for address in client.asked]
+
+
+async def test_a_session_outlives_the_broker_that_it_began_with() -> None:
+    admin = Admin([BROKER])
+    admin.learn([Address("kafka", 1), Address("kafka", 2), BROKER])
+    assert await asked(admin, 2) == [BROKER.port, 1, 2]
+    admin.learn([Address("kafka", 2)])
+    assert await asked(admin, 2) == [2], "the one that answered last is the first"
+    assert await asked(admin) == [2, BROKER.port, 1], "one that was away for a moment is still known"
+
+
+async def test_brokers_that_come_and_go_are_forgotten_and_those_that_were_named_never() -> None:
+    admin = Admin([BROKER], notice=lambda _: None)
+    for port in range(10 * LEARNED_MAX):
+        admin.learn([Address("kafka", port + 1)])
+        admin._say_wait(Address("kafka", port + 1), "METADATA")
+    ports = await asked(admin)
+    assert ports == [BROKER.port, *range(9 * LEARNED_MAX + 1, 10 * LEARNED_MAX + 1)]
+    assert len(admin._noticed) <= LEARNED_MAX + 1
+    admin.learn([Address("kafka", port + 1) for port in range(10 * LEARNED_MAX)])
+    assert len(await asked(admin)) == LEARNED_MAX + 1, "a broker that names thousands changes nothing"

@@ -132,3 +132,60 @@ def test_a_plugin_that_is_configured_wrongly_is_said_before_anything_starts(tmp_
     result = CliRunner().invoke(cluster, ["up", "--dir", str(tmp_path), "--tier", "s3", "--option", "buckte=x"])
     assert result.exit_code == 1
     assert "--option buckte: unknown key; did you mean --option bucket?" in result.stderr
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What `cluster up` would have started."""
+    found: list[object] = []
+
+    def start(nodes: Sequence[object], _stack: object) -> NoReturn:
+        found.extend(nodes)
+        raise BrokerFailedError("the test ends here")
+
+    monkeypatch.setattr("tierfetch.cli.cluster._start", start)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nosuch=1", "--config nosuch: unknown key; docs/config-keys.md has all keys"),
+        ("log.segment.byte=1", "--config log.segment.byte: unknown key; did you mean log.segment.bytes?"),
+        ("log.segment.bytes=abc", "--config: log.segment.bytes='abc': expected a valid integer"),
+        ("log.segment.bytes=1", "--config: log.segment.bytes='1': expected greater than or equal to"),
+        ("bootstrap.policy=tierfirst", "--config: bootstrap.policy='tierfirst': did you mean tier-first?"),
+        ("node.id=7", "--config node.id: it is not the same for all brokers: brokers count from 1"),
+        ("log.dirs=/x", "--config log.dirs: it is not the same for all brokers: --dir says where"),
+        ("broker.session.timeout.ms=1", "--config broker.session.timeout.ms: controllers obey it"),
+    ],
+)
+def test_a_wrong_config_is_refused_before_anything_starts(
+    given: str, said: str, tmp_path: Path, started: list[object]
+) -> None:
+    base = tmp_path / "data"
+    result = CliRunner().invoke(cluster, ["up", "--dir", str(base), "--config", given, "--config", "num.partitions=3"])
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 2, "one line for three brokers, and that nothing was started"
+    assert result.stderr.endswith("\nnothing was started\n")
+    assert not started
+    assert not list(base.iterdir())
+
+
+@pytest.mark.parametrize("is_combined", [True, False])
+def test_what_is_right_and_what_has_no_effect_is_let_pass(is_combined: bool, started: list[object]) -> None:
+    options = ["--combined", "--config", "broker.session.timeout.ms=3000"] if is_combined else []
+    configs = ["num.io.threads=8", "log.segment.bytes=1048576", "rsm.config.anything=1", "sasl.mechanism.x=1"]
+    result = CliRunner().invoke(cluster, ["up", *options, *[word for each in configs for word in ("--config", each)]])
+    assert len(started) == (1 if is_combined else 2)
+    said = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert said[0] == "warning: --config: key 'num.io.threads' has no effect in tierfetch"
+    assert len(said) == 2
+
+
+def test_an_option_without_its_plugin_is_refused(started: list[object]) -> None:
+    result = CliRunner().invoke(cluster, ["up", "--option", "bucket=x"])
+    assert result.exit_code == 2
+    assert "name it with --tier" in result.stderr
+    assert not started

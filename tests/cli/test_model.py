@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import tierfetch
 from tierfetch.cli.model import model
 from tierfetch.cli.model.document import ModelDocument
 from tierfetch.cli.model.failover import FailoverDocument
@@ -159,6 +160,30 @@ def test_failover_says_which_death_is_meant(
         assert f"5 partitions take nothing for {seconds} (in 80 % of the cases " in text
         assert other in text
     assert f"death of the {document.death.value}" in page.read_text()
+
+
+def test_failover_the_readme_and_its_page_say_the_same() -> None:
+    """The README measures kill -9, as `--death process` means it; the page names what the command prints."""
+
+    def predicted(*options: str) -> FailoverDocument:
+        shown = model_on_example("failover", "--broker", "3", "--json", *options).stdout
+        return FailoverDocument.model_validate_json(shown)
+
+    root = Path(tierfetch.__file__).parent
+    row = re.search(
+        r"^\| kill -9 of a leader's process .*?\| ([\d.]+) \| ([\d.]+) \|", (root / "README.md").read_text(), re.M
+    )
+    assert row is not None
+    page = (root / "docs" / "model.md").read_text().replace("\n", " ")
+    ours, kafkas = predicted("--death", "process"), predicted("--death", "process", "--kafka")
+    for measured, document in zip(map(float, row.groups()), (ours, kafkas), strict=True):
+        within = document.unavailable_range
+        assert (within.low or 0) - 0.005 <= measured <= (within.high or 0) + 0.005
+    silent = predicted().unavailable_s
+    assert "until the broker's session ends after 9 s" in page
+    assert 9.0 <= silent < 9.5
+    assert f"({ours.unavailable_s:.2f} s until another replica leads, as in the README)" in page
+    assert f"do not ({kafkas.unavailable_s:.1f} s, with `--kafka`)" in page
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from tierfetch.cli.admin.near_keys import LENGTH_MAX, near_key, suggesting_keys
+from tierfetch.cli.admin.near_keys import LENGTH_MAX, check_removals, near_key, suggesting_keys
 from tierfetch.cli.main import cli
 from tierfetch.log.core import TOPIC_CONFIG_TYPES
 from tierfetch.protocol.errors import ErrorCode, KafkaError
@@ -48,6 +49,13 @@ def test_only_a_wrong_config_is_explained(code: ErrorCode, said: str) -> None:
     assert str(raised.value) == said
 
 
+def test_a_key_that_only_the_cluster_knows_may_be_removed() -> None:
+    check_removals(ResourceType.TOPIC, ["retention.ms", "of.another.kafka"], {"of.another.kafka"})
+    check_removals(ResourceType.BROKER, ["listener.name.x.ssl.keystore.location", "unclean.leader.election.enable"], ())
+    with pytest.raises(click.ClickException, match=r"unknown config 'of.another.kafka', nothing was changed$"):
+        check_removals(ResourceType.TOPIC, ["of.another.kafka"], {"retention.ms"})
+
+
 @pytest.mark.tierfetch(brokers=1, tier=None)
 def test_every_command_that_sets_configs_says_what_was_meant(tierfetch_cluster: InProcessCluster) -> None:
     tierfetch_cluster.create_topic("t")
@@ -65,5 +73,11 @@ def test_every_command_that_sets_configs_says_what_was_meant(tierfetch_cluster: 
     assert refused("configs", "alter", "--broker", "default", "--set", "log.retention.m=1").endswith(
         "; did you mean 'log.retention.ms'?"
     )
+    nothing = "unknown config 'retention.m', nothing was changed; did you mean 'retention.ms'?"
+    assert refused("topics", "alter", "t", "--unset", "retention.m").endswith(nothing)
+    assert refused("configs", "alter", "--topic", "t", "--remove", "retention.m").endswith(nothing)
+    for broker in ("default", "1"):
+        said = refused("configs", "alter", "--broker", broker, "--remove", "log.retention.m")
+        assert said.endswith("; did you mean 'log.retention.ms'?")
     wrong_value = refused("topics", "create", "u", "--config", "retention.ms=soon")
     assert "did you mean" not in wrong_value

@@ -269,7 +269,8 @@ def test_a_refused_request_says_how_to_go_on(journal: JournalFile, monkeypatch: 
     monkeypatch.setattr(PlanCluster, "state", state)
     monkeypatch.setattr(PlanCluster, "set_configs", refuse)
     said = invoke("resume", journal.path.with_name("plan.json"), code=1)
-    assert "throttles stay set: `tierfetch reassign resume` does the rest" in said
+    resume = f"tierfetch reassign resume {journal.path.with_name('plan.json')}"
+    assert f"throttles stay set: `{resume}` does the rest" in said
 
 
 def test_a_plan_remembers_which_of_its_brokers_were_dead_when_it_began(
@@ -319,6 +320,72 @@ def test_S2_a_throttle_that_only_resume_gives_is_written_down_with_what_was_ther
     found = JournalFile.open(path).journal
     assert found.header.old_configs == (mine,)
     assert found.throttle_bytes_per_s == 6_000_000
+
+
+NOT_FOR_RESUME = {
+    "--allow-replication-factor-change": "the plan was looked at when it began, and its numbers of replicas accepted",
+    "--no-wait": "a plan that was begun so has no journal, and nothing to resume",
+}
+ONLY_FOR_RESUME = {"--skip-changed": "nothing can have changed yet when a plan begins"}
+
+
+def test_resume_takes_what_execute_takes() -> None:
+    options = {
+        name: {each.opts[0] for each in reassign.commands[name].params if isinstance(each, click.Option)}
+        for name in ("execute", "resume")
+    }
+    assert set(NOT_FOR_RESUME) <= options["execute"]
+    assert options["resume"] == (options["execute"] - set(NOT_FOR_RESUME)) | set(ONLY_FOR_RESUME)
+
+
+def test_resume_writes_down_how_much_moves_at_a_time_from_now_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [entry(number, (1, 2), (3, 2)) for number in range(3)]
+    path = default_path(tmp_path / "plan.json")
+    JournalFile.create(path, Run(FakeCluster.of(entries), entries).journal.header)
+
+    async def state(self: PlanCluster, _topics: list[str]) -> ClusterState:
+        self.cluster_id = "c"
+        return FakeCluster.of(entries).state()
+
+    async def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.cluster_authorization_failed, "no")
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    monkeypatch.setattr(PlanCluster, "set_configs", refuse)
+    invoke("resume", tmp_path / "plan.json", "--partitions-per-broker", 1, "--share-brokers", code=1)
+    found = JournalFile.open(path).journal
+    assert [each.wave for each in found.header.entries] == [0, 1, 2]
+    assert found.header.shares_brokers
+    invoke("resume", tmp_path / "plan.json", code=1)
+    assert JournalFile.open(path).journal.header == found.header, "what was asked for earlier holds"
+
+
+@pytest.mark.parametrize(("as_json", "said"), [([], "1 partition begins to move"), (["--json"], {"begun": 1})])
+def test_moves_that_are_begun_without_a_journal_are_counted(
+    as_json: list[str], said: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}')
+
+    async def state(_self: PlanCluster, _topics: list[str]) -> ClusterState:
+        return FakeCluster.of(ENTRIES).state()
+
+    async def nothing_refused(*_: object) -> list[str]:
+        return []
+
+    monkeypatch.setattr(PlanCluster, "state", state)
+    monkeypatch.setattr(PlanCluster, "move_directories", nothing_refused)
+    monkeypatch.setattr("tierfetch.cli.admin.reassign.ask_controller", nothing_refused)
+    found = invoke("execute", plan, "--no-wait", *as_json)
+    assert (json.loads(found) if as_json else found.strip()) == said
+
+
+def test_what_is_asked_of_a_running_process_is_said_as_json(journal: JournalFile) -> None:
+    with journal.owned():
+        found = json.loads(invoke("cancel", journal.path.with_name("plan.json"), "--json"))
+    assert found == {"asked": "cancel", "journal": str(journal.path)}
 
 
 def test_a_plan_that_is_done_moves_nothing_again(journal: JournalFile, monkeypatch: pytest.MonkeyPatch) -> None:

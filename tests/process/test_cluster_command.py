@@ -147,10 +147,13 @@ def test_one_command_starts_a_cluster_that_is_there_again_the_next_time(tmp_path
         assert Librdkafka().consume(servers, "t", len(VALUES)) == VALUES
         assert as_json(servers, "configs", "describe", "--topic", "t")[0]["name"] == "remote.storage.enable"
         (third,) = nodes_below(tmp_path / "data" / "broker-3.properties")
+        assert (tmp_path / "data" / "broker-3.pid").read_text() == f"{third.pid}\n"
         third.kill()
         for _ in poll(TIMEOUT_S, "a word on the broker that was killed"):
             if "broker 3 has ended (-9)" in (tmp_path / "up.txt").read_text():
                 break
+        assert not (tmp_path / "data" / "broker-3.pid").exists()
+    assert list((tmp_path / "data").glob("*.pid")) == []
 
 
 @pytest.mark.parametrize("options", [("--controllers", "3"), ("--combined",)])

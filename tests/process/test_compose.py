@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import pytest
 import yaml
 
 from tierfetch.cli.local.processes import poll
+from tierfetch.tests.process.children import ended, started
 
 pytestmark = [pytest.mark.commands, pytest.mark.plaintext, pytest.mark.timeout(300)]
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
@@ -70,13 +70,9 @@ class Host:
 def running(host: Host, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     given = {name: DEFAULT.sub(r"\2", value) for name, value in host.service.get("environment", {}).items()}
     with host.log.open("wb") as file:
-        process = subprocess.Popen(host.command, env=environment | given, stdout=file, stderr=file, cwd=host.folder)
-    try:
+        process = started(host.command, file, env=environment | given, cwd=host.folder)
+    with ended(process, host.said, timeout_s=TIMEOUT_S):
         yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        status = process.wait(TIMEOUT_S)
-    assert status == 0, host.log.read_text()
 
 
 def tools(folder: Path) -> dict[str, str]:

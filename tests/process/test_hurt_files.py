@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +15,14 @@ import confluent_kafka
 import pytest
 from click.testing import CliRunner
 
+from tierfetch.cli.cluster_session import Admin
+from tierfetch.cli.console.reading import ClusterReading
 from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.cli.local.processes import poll
 from tierfetch.cli.main import cli
 from tierfetch.cli.offsets import list_offset
+from tierfetch.cli.options import addresses
+from tierfetch.console.core.verdicts import cluster_verdict
 from tierfetch.fetcher.core.leader_offsets import LATEST_TIMESTAMP
 from tierfetch.log.core import RECOVERY_POINT_CHECKPOINT, encode_offsets
 from tierfetch.protocol.errors import KafkaError
@@ -261,3 +267,49 @@ def test_C9_a_full_disk_is_shown_and_a_stop_on_it_ends_with_one_line_for_each_fa
         log = cluster.log_file(1).read_text()
         assert "Traceback" not in log, log[-5000:]
         assert "broker 1 could not stop in order" in log.splitlines()[-1]
+
+
+MARK = {"log.dir.free.bytes.min": str(4 * 1024 * 1024)}
+"""More than the ballast leaves, and less than twice that: produce is refused, all else goes on."""
+
+
+def shown(cluster: LocalCluster) -> tuple[bool, bool, str]:
+    """What `brokers list`, the metrics and the console show of broker 1's disk: full, full, how bad it is."""
+
+    async def verdict() -> str:
+        async with Admin(addresses([cluster.bootstrap_servers]), timeout_s=TIMEOUT_S) as admin:
+            look = await ClusterReading(admin).look()
+            return cluster_verdict(look.overview, look.overview.partitions, look.disks).tone
+
+    listed = CliRunner().invoke(cli, ["brokers", "list", "--json", "--bootstrap", cluster.bootstrap_servers])
+    assert listed.exit_code == 0, listed.output
+    with urllib.request.urlopen(cluster.metrics_url(1), timeout=TIMEOUT_S) as answer:
+        full = re.search(rb"^tierfetch_log_dir_full\{.*\} ([\d.]+)$", answer.read(), re.MULTILINE)
+    assert full is not None
+    return bool(json.loads(listed.stdout)[0]["out_of_service"]), float(full[1]) == 1.0, asyncio.run(verdict())
+
+
+def test_C9_what_a_full_disk_shows_is_over_once_there_is_space_again(tmp_path: Path, small_disk: Path) -> None:
+    with LocalCluster(tmp_path, (1,), configs=MARK) as cluster:
+        create_topic(cluster.bootstrap_servers, "t", replicas=1)
+
+        def produced(text: str) -> int:
+            words = ["produce", "t", "--timeout", "1", "--bootstrap", cluster.bootstrap_servers]
+            return CliRunner().invoke(cli, words, input=text).exit_code
+
+        for _ in poll(TIMEOUT_S, lambda: f"the full disk to be shown: {shown(cluster)}"):
+            if shown(cluster) == (True, True, "bad"):
+                break
+        assert produced("refused\n") == 1
+        small_disk.unlink()
+        for _ in poll(TIMEOUT_S, lambda: f"the space to be shown: {shown(cluster)}"):
+            if shown(cluster) == (False, False, "good"):
+                break
+        assert produced("taken\n") == 0
+        assert Librdkafka().consume(cluster.bootstrap_servers, "t", 1) == [b"taken"]
+        process = cluster.process(1)
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+        log = cluster.log_file(1).read_text()
+        assert "produce is accepted again" in log
+        assert "Traceback" not in log

@@ -13,6 +13,7 @@ import pytest
 
 from tierfetch.cli.command_config import VARIABLE
 from tierfetch.cli.local.processes import free_ports, poll
+from tierfetch.tests.process.children import ended, started
 
 pytestmark = [pytest.mark.secured, pytest.mark.timeout(180)]
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -69,10 +70,8 @@ def test_the_walk_through_works_as_it_is_written(tmp_path: Path, environment: di
     assert done.returncode == 0, done.stderr
     with (tmp_path / "log").open("wb") as log:
         line = serving.removesuffix(" &").split()[1:]
-        node = subprocess.Popen(
-            [sys.executable, "-m", "tierfetch.cli.main", *line], cwd=tmp_path, stderr=log, stdout=log
-        )
-    try:
+        node = started([sys.executable, "-m", "tierfetch.cli.main", *line], log, cwd=tmp_path)
+    with ended(node, (tmp_path / "log").read_text):
         for _ in poll(TIMEOUT_S, lambda: f"the node to serve: {(tmp_path / 'log').read_text()[-2000:]}", 0.1):
             assert node.poll() is None, (tmp_path / "log").read_text()
             if "is ready" in (tmp_path / "log").read_text():
@@ -85,9 +84,6 @@ def test_the_walk_through_works_as_it_is_written(tmp_path: Path, environment: di
         refused = shell(commands[-1], tmp_path, environment)
         assert refused.returncode == 1
         assert "orders" not in refused.stdout
-    finally:
-        node.terminate()
-        node.wait(TIMEOUT_S)
     said = (tmp_path / "log").read_text()
     assert "admin-secret" not in said
     assert "Traceback" not in said

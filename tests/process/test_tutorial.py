@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tierfetch.cli.local.processes import poll
+from tierfetch.tests.process.children import ended, kill_session, started
 from tierfetch.tests.process.test_cluster_command import free_range
 
 pytestmark = [pytest.mark.plaintext, pytest.mark.timeout(300)]
@@ -44,12 +45,15 @@ def serving(command: str) -> str | None:
 @contextmanager
 def reader(folder: Path) -> Iterator[Reader]:
     one = Reader(folder)
-    try:
-        yield one
-    finally:
-        for process in reversed(one.serving):
-            process.send_signal(signal.SIGINT)
-            process.wait(TIMEOUT_S)
+    with ExitStack() as killed:
+        try:
+            yield one
+        finally:
+            for process in one.serving:
+                killed.callback(kill_session, process)
+            for process in reversed(one.serving):
+                process.send_signal(signal.SIGINT)
+                process.wait(TIMEOUT_S)
 
 
 class Reader:
@@ -81,9 +85,7 @@ class Reader:
     def serves(self, command: str, until: str) -> None:
         output = self.folder / f"terminal-{len(self.serving)}"
         with output.open("wb") as file:
-            process = subprocess.Popen(
-                command.split(), cwd=self.folder, env=self.environment, stdout=file, stderr=file, process_group=0
-            )
+            process = started(command.split(), file, cwd=self.folder, env=self.environment)
         self.serving.append(process)
         for _ in poll(TIMEOUT_S, lambda: f"{command}: {output.read_text()[-2000:]}", 0.1):
             assert process.poll() is None, output.read_text()
@@ -92,8 +94,8 @@ class Reader:
 
     def stops(self) -> None:
         """Press Ctrl-C where the last one runs."""
-        self.serving[-1].send_signal(signal.SIGINT)
-        assert self.serving.pop().wait(TIMEOUT_S) == 0
+        with ended(self.serving.pop(), by=signal.SIGINT):
+            pass
 
     def looks_until_broker_2_has_left(self) -> None:
         for _ in poll(TIMEOUT_S, "broker 2 to leave every ISR", 0.1):

@@ -17,12 +17,14 @@ from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchReque
 from tierfetch.protocol.messages.cluster import ApiVersion, ApiVersionsResponse
 from tierfetch.protocol.messages.offsets import ListOffsetsRequest
 from tierfetch.protocol.net.client import (
+    IDLE_ADDRESSES_MAX,
     Address,
     BrokerUnavailableError,
     ClientLimits,
     Connection,
     KafkaClient,
     RequestTimedOutError,
+    _Broker,
 )
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS
@@ -388,3 +390,20 @@ async def test_what_is_no_address_is_an_address_that_cannot_be_reached(host: str
     with pytest.raises(BrokerUnavailableError, match="cannot be reached"):
         await client.connection(Address(host, port))
     await client.close()
+
+
+async def test_addresses_that_are_never_seen_again_are_forgotten_and_those_in_use_or_backing_off_are_not() -> None:
+    async with serving({ApiKey.FETCH: echo_fetch}) as server:
+        client, address = client_of(backoff_min_s=1e-9, backoff_max_s=1e-9), Address(HOST, server.port)
+        connection = await client.connection(address)
+        for number in range(2 * IDLE_ADDRESSES_MAX):
+            with pytest.raises(BrokerUnavailableError):
+                await client.connection(Address(f"127.0.{1 + number // 250}.{1 + number % 250}", 1))
+            assert len(client._brokers) <= IDLE_ADDRESSES_MAX
+        assert await client.connection(address) is connection
+        for number in range(IDLE_ADDRESSES_MAX - len(client._brokers)):
+            client._brokers[Address("later", number)] = _Broker(not_before_s=asyncio.get_running_loop().time() + 100.0)
+        with pytest.raises(BrokerUnavailableError):
+            await client.connection(Address("127.0.9.9", 1))
+        assert sum(each.host == "later" for each in client._brokers), "its back-off lasts"
+        await client.close()
