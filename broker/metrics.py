@@ -254,6 +254,14 @@ def follower_metrics(fetchers: FollowedReplicas) -> Iterator[Metric]:
             fetched.add_metric([*_labels(key), "leader"], progress.bytes_from_leader)
             fetched.add_metric([*_labels(key), "tier"], progress.bytes_from_tier)
         yield fetched
+        waited = CounterMetricFamily(
+            "tierfetch_replica_wait_seconds", "What followed replicas waited for.", labels=[*PARTITION, "reason"]
+        )
+        for key, progress in some:
+            waited.add_metric([*_labels(key), "tier"], progress.tier_s)
+            waited.add_metric([*_labels(key), "throttle"], progress.held_back_s)
+            waited.add_metric([*_labels(key), "append"], progress.append_s)
+        yield waited
     yield from chain.from_iterable(_per_partition(quantity, _followed(fetchers), _same) for quantity in FOLLOWED)
 
 

@@ -65,11 +65,12 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class ReadyToAdopt:
-    """Verified state, and what it rests on."""
+    """Verified state, and what it rests on; `tier_s`: how long it took to come from the tier."""
 
     aux: AuxState
     asked: Standing
     leader_log_start_offset: int
+    tier_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,12 @@ class Bootstrapper:
                 f"{partition}: the leader has only tiered records below offset {decision.start_offset}, but this broker"
                 " has none: set remote.log.storage.system.enable and its plugin"
             )
+        now_s = asyncio.get_running_loop().time
+        began_s = now_s()
         aux = await self._aux_states.build(partition, decision, leader, leader_epoch)
+        tier_s = now_s() - began_s
         log_start = await leader.list_offset(partition, leader_epoch, EARLIEST_TIMESTAMP)
-        return Prepared(ReadyToAdopt(aux, asked, log_start.offset), choice.policy.name)
+        return Prepared(ReadyToAdopt(aux, asked, log_start.offset, tier_s), choice.policy.name)
 
     async def commit(self, replica: FollowerPartition, ready: ReadyToAdopt) -> None:
         """Adopt, or AskAgainError if the ground has moved meanwhile (bootstrap rule 3)."""

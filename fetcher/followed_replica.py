@@ -40,6 +40,12 @@ class ReplicaProgress:
     first_fetch_at: float | None = None
     bytes_from_leader: int = 0
     bytes_from_tier: int = 0
+    tier_s: float = 0.0
+    """How long it waited for what the tier had to give: the state that it adopted."""
+    held_back_s: float = 0.0
+    """How long the throttle held it back, from the look that found that until the one that let it go."""
+    append_s: float = 0.0
+    """How long it waited until this broker's disk had taken its records."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +66,8 @@ class FollowedReplica:
     """Whether the replica had every committed record at its last answer."""
     is_tier_outage_reported: bool = False
     """Whether the operator was warned that this bootstrap waits for the tier."""
+    held_since: float | None = None
+    """Since when the throttle holds it back, by the loop's clock; None if it does not."""
     asked: PartitionToFetch | None = None
     """The last fetch request of this replica; the same object while nothing in it changes."""
     task: asyncio.Task[None] | None = None
@@ -91,6 +99,14 @@ class FollowedReplica:
         self.failures += 1
         self._resume = resume
         self._timer = timer
+
+    def note_throttle(self, now: float, *, is_held: bool) -> None:
+        """The throttle was asked, at this time of the loop's clock."""
+        if is_held:
+            self.held_since = now if self.held_since is None else self.held_since
+        elif self.held_since is not None:
+            self.progress.held_back_s += now - self.held_since
+            self.held_since = None
 
     def end_back_off(self) -> None:
         assert self.state is ReplicaState.BACKOFF, self.state

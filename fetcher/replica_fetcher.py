@@ -235,6 +235,7 @@ class ReplicaFetcher:
             case ReadyToAdopt():
                 await self._bootstrapper.commit(partition, outcome)
                 replica.progress.bytes_from_tier += outcome.aux.bytes_from_tier
+                replica.progress.tier_s += outcome.tier_s
         replica.end_bootstrap(self._wall_clock())
         self._wanted.touch(partition.topic_id_partition)
         key, offset = partition.topic_id_partition, partition.offsets.log_end_offset
@@ -431,7 +432,10 @@ class ReplicaFetcher:
             if 0 <= base_offset < offsets.log_end_offset == offsets.log_start_offset:
                 # A log that starts in the middle of a batch has that batch whole; an empty one begins where it begins.
                 await partition.start_at(base_offset)
+            now_s = asyncio.get_running_loop().time
+            began_s = now_s()
             await partition.append(batches)
+            replica.progress.append_s += now_s() - began_s
             replica.progress.bytes_from_leader += size_bytes
             self._throttle.fetched(partition.topic_id_partition, size_bytes)
             replica.tier_failures = 0

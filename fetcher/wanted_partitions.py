@@ -85,7 +85,7 @@ class WantedPartitions:
             replica, request = self._replicas.get(key), None
             self._bootstrapping.discard(key)
             if replica is not None:
-                request = self._request(key, replica) if self._is_due(replica) else None
+                request = self._request(key, replica) if self._is_due(replica, now_s) else None
                 if replica.state is ReplicaState.BOOTSTRAPPING:
                     self._bootstrapping.add(key)
                 elif replica.state in _BUSY and (request is None or not replica.is_caught_up):
@@ -108,7 +108,7 @@ class WantedPartitions:
         for _ in range(min(max(LOOK_MAX, int(min(share, LOOK_LATE_MAX))), len(self._round))):
             self._touched[self._round.pop()] = None
 
-    def _is_due(self, replica: FollowedReplica) -> bool:
+    def _is_due(self, replica: FollowedReplica, now_s: float) -> bool:
         is_ready = replica.state is ReplicaState.FETCHING and replica.is_current and not replica.effects.locked()
         if not is_ready or replica.partition.has_failed:
             return False
@@ -116,6 +116,7 @@ class WantedPartitions:
             self.held_back_s = self.held_back_s or HELD_BACK_S_MAX
             return False
         wait_s = 0.0 if replica.is_caught_up else self._throttle.wait_s(replica.partition.topic_id_partition)
+        replica.note_throttle(now_s, is_held=wait_s > 0)
         if wait_s > 0:
             self.held_back_s = min(wait_s, self.held_back_s or HELD_BACK_S_MAX, HELD_BACK_S_MAX)
         return wait_s <= 0

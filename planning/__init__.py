@@ -24,7 +24,7 @@ Carrying a plan out, without numpy. Begin with `execution`:
 
 execution      decides the next step: `next_step(journal, state, now)`.
 plan_file      reads and writes a plan as kafka-reassign-partitions JSON.
-preflight      checks a plan against the cluster before it starts.
+preflight      checks a plan against the cluster before it starts, and whether sizes are those that it was made for.
 journal        holds what the execution must remember.
 cluster_state  holds what the cluster reports of the plan's partitions.
 directories    decides what to ask of brokers about the log directories of replicas (KIP-113).
@@ -54,6 +54,7 @@ from .execution import (
     Wait,
     expected_end,
     next_step,
+    throttled_brokers,
     unforeseen,
     what_is_left,
 )
@@ -74,9 +75,9 @@ from .journal import (
     parse_journal,
 )
 from .neighbours import signs_of_others
-from .plan_file import PlanFile, PlanFileError
-from .preflight import directories_of, entries_of, waves_again
-from .throttling import config_keys
+from .plan_file import PlanFile, PlanFileError, PlannedPartition
+from .preflight import directories_of, entries_of, sizes_differ, waves_again
+from .throttling import FOLLOWER_RATE, LEADER_RATE, config_keys
 
 if TYPE_CHECKING:
     from .move_plan import MovePlan, plan_moves
@@ -85,6 +86,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENDED",
+    "FOLLOWER_RATE",
+    "LEADER_RATE",
     "Action",
     "ClusterState",
     "ConfigValue",
@@ -109,6 +112,7 @@ __all__ = [
     "PlanFile",
     "PlanFileError",
     "PlanOptions",
+    "PlannedPartition",
     "Reassign",
     "ReplicaPlan",
     "Roll",
@@ -131,7 +135,9 @@ __all__ = [
     "planned_replicas",
     "replicas_of",
     "signs_of_others",
+    "sizes_differ",
     "standing",
+    "throttled_brokers",
     "to_stop",
     "unforeseen",
     "waves_again",

@@ -59,7 +59,8 @@ class ClusterState:
 
     `uploaded` has the next offsets to upload, of partitions whose leaders roll; `copied_bytes` what new replicas hold
     so far; `log_dirs` the log directories of brokers; `placements` where replicas are on them; `under_way` all
-    reassignments of the cluster, whichever tool began them, with the brokers that each leaves, keeps or comes to.
+    reassignments of the cluster, whichever tool began them, with the brokers that each leaves, keeps or comes to;
+    `throttles` the replication throttles of brokers, as leaders and as followers, None: none.
     """
 
     live: frozenset[int]
@@ -69,6 +70,7 @@ class ClusterState:
     under_way: Mapping[Key, frozenset[int]] = field(default_factory=dict)
     log_dirs: Mapping[int, frozenset[str]] = field(default_factory=dict)
     placements: Mapping[tuple[Key, int], Placement] = field(default_factory=dict)
+    throttles: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
 
 
 class Standing(Enum):

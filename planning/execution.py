@@ -139,27 +139,33 @@ def what_is_left(journal: Journal, state: ClusterState, now_ms: int) -> tuple[st
 
 
 def expected_end(
-    journal: Journal, state: ClusterState, share: float, now_ms: int, seen: Collection[str] = ()
+    journal: Journal,
+    state: ClusterState,
+    share: float,
+    now_ms: int,
+    seen: Collection[str] = (),
+    trail: Sequence[Sight] = (),
 ) -> Correction | None:
     """Return when a plan that moves forward ends, as its outlook and what is done of it say; None where nothing was
-    predicted. `seen` is what happened earlier that the outlook does not know of.
+    predicted. `seen` is what happened earlier that the outlook does not know of, `trail` how far it was when.
     """
     outlook = journal.header.outlook
     if outlook is None or journal.mode is not Mode.FORWARD:
         return None
     events = dict.fromkeys((*journal.changed, *seen, *unforeseen(journal, state)))
-    return outlook.corrected(Sight(journal.running_s(now_ms), share), tuple(events))
+    return outlook.corrected(Sight(journal.running_s(now_ms), share), tuple(events), trail)
 
 
 def unforeseen(journal: Journal, state: ClusterState) -> list[str]:
-    """Return what an outlook does not know of: brokers of the plan that have died since it began, other moves than it
-    is for (the cluster was not as the inventory says), another throttle. A plan that empties a dead broker is carried
-    out as predicted.
+    """Return what an outlook does not know of: brokers of the plan that have died since it began, other moves or sizes
+    than it is for (the cluster was not as the inventory says), another throttle, also one that somebody else has set. A
+    plan that empties a dead broker is carried out as predicted.
     """
     outlook = journal.header.outlook
     entries = [entry for entry in journal.header.entries if entry.key not in journal.skipped]
     brokers = {broker for entry in entries for broker in (*entry.before, *entry.target)}
     found = [f"broker {broker} is not alive" for broker in sorted(brokers - state.live - set(journal.header.dead))]
+    found += journal.header.differs
     if outlook is not None:
         said = outlook.of_other_moves(sum(len(set(entry.target).difference(entry.before)) for entry in entries))
         found += [said] if said else []
@@ -169,7 +175,26 @@ def unforeseen(journal: Journal, state: ClusterState) -> list[str]:
             for rate in (outlook.throttle_bytes_per_s, journal.throttle_bytes_per_s)
         ]
         found.append(f"it was predicted for {rates[0]}, and there is {rates[1]}")
-    return found
+    return found + _other_throttles(journal, state)
+
+
+def throttled_brokers(journal: Journal) -> list[int]:
+    """Return the brokers on which the throttle of a wave holds now."""
+    if journal.throttled_wave is None or journal.throttle_bytes_per_s is None or journal.mode is not Mode.FORWARD:
+        return []
+    entries = [entry for entry in journal.header.entries if entry.wave == journal.throttled_wave]
+    moved = [entry for entry in entries if set(entry.target) - set(entry.before)]
+    return sorted({broker for entry in moved for broker in (*entry.before, *entry.target)})
+
+
+def _other_throttles(journal: Journal, state: ClusterState) -> list[str]:
+    ours = journal.throttle_bytes_per_s
+    others = [
+        each for each in throttled_brokers(journal) if any(rate != ours for rate in state.throttles.get(each, ()))
+    ]
+    if not others:
+        return []
+    return [f"somebody has changed the throttle of {_brokers(others)}"]
 
 
 class _Step:

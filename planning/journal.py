@@ -70,6 +70,9 @@ class _Value(BaseModel):
 class Entry(_Value):
     """One partition: its replicas before, what it is reassigned to, and in which order it ends.
 
+    `size_bytes` are to be copied; `held_bytes` is what its leader had on its disk when it was planned, None if that is
+    not known.
+
     `directories` has the log directory of each replica for which the plan names one, by broker; `directories_before`
     where replicas of such a partition were before.
     """
@@ -81,6 +84,7 @@ class Entry(_Value):
     final: tuple[int, ...]
     wave: int
     size_bytes: int = 0
+    held_bytes: int | None = None
     directories: tuple[tuple[int, str], ...] = ()
     directories_before: tuple[tuple[int, str], ...] = ()
 
@@ -105,7 +109,8 @@ class ConfigValue(_Value):
 class Header(_Value):
     """`warm_wait_s`: how long new leaders may take to hold enough; `throttle_bytes_per_s` None: none is set;
     `shares_brokers`: what others do on the plan's brokers is not looked at. `outlook`: how long it takes, as predicted;
-    `dead`: brokers of the plan that were not alive when it began.
+    `dead`: brokers of the plan that were not alive when it began; `differs`: in what the cluster was another one then
+    than that of the outlook, a line for each.
     """
 
     version: Literal[1] = 1
@@ -121,6 +126,7 @@ class Header(_Value):
     shares_brokers: bool = False
     outlook: Outlook | None = None
     dead: tuple[int, ...] = ()
+    differs: tuple[str, ...] = ()
 
 
 class Event(_Value):

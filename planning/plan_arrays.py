@@ -29,6 +29,7 @@ def plan_file_of(arrays: ClusterArrays, plan: ReplicaPlan, outlook: Outlook | No
     details = PlanDetails.model_construct(
         waves=tuple(tuple(wave.tolist()) for wave in waves if len(wave)),
         size_bytes=tuple(sizes[changed].astype(np.int64).tolist()),
+        held_bytes=tuple(arrays.local_bytes[changed].astype(np.int64).tolist()),
         leaders=_entries(arrays, changed[differs], plan.replicas[changed][differs]),
         throttle_bytes_per_s=max(1, int(throttle)) if np.isfinite(throttle) else None,
         roll=None

@@ -4,7 +4,8 @@
      "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 2, 3]}, ...],
      "tierfetch": {"waves": [[0, 5], [1]], "size_bytes": [...], "leaders": [...], "throttle_bytes_per_s": ...}}
 
-Numbers in `waves` and places in `size_bytes` are those of `partitions`. `leaders` has partitions once more whose order
+Numbers in `waves` and places in `size_bytes` (to copy) and `held_bytes` (on the leader's disk when it was planned) are
+those of `partitions`. `leaders` has partitions once more whose order
 changes after all waves. `outlook` is how long the moves take, as predicted when the plan was made. A file without
 `tierfetch` is a plan too: one wave, unless it is divided again.
 """
@@ -65,6 +66,7 @@ class PlanDetails(BaseModel):
 
     waves: tuple[tuple[int, ...], ...] = ()
     size_bytes: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    held_bytes: tuple[Annotated[int, Field(ge=0)], ...] = ()
     leaders: tuple[PlannedPartition, ...] = ()
     throttle_bytes_per_s: Annotated[int, Field(gt=0)] | None = None
     roll: Roll | None = None
@@ -131,8 +133,9 @@ class PlanFile(BaseModel):
         details, count = self.details, len(self.partitions)
         if details.waves and sorted(number for wave in details.waves for number in wave) != list(range(count)):
             yield f"tierfetch.waves: expected each of the numbers 0 to {count - 1} once"
-        if details.size_bytes and len(details.size_bytes) != count:
-            yield f"tierfetch.size_bytes: {len(details.size_bytes)} numbers for {count} partitions"
+        for name, sizes in (("size_bytes", details.size_bytes), ("held_bytes", details.held_bytes)):
+            if sizes and len(sizes) != count:
+                yield f"tierfetch.{name}: {len(sizes)} numbers for {count} partitions"
         replicas = {each.key: set(each.replicas) for each in self.partitions}
         for each in details.leaders:
             if replicas.get(each.key) != set(each.replicas):

@@ -4,6 +4,9 @@ Nothing is done unless there is no problem at all. A partition that is already w
 
 A plan that is resumed may be divided again (`waves_again`): only what has not begun, whether the plan brought waves of
 its own or not. Forward, its waves come after those of what has begun. On the way back the last wave is taken first.
+
+Sizes that are others than those the plan was made for forbid nothing, and are said: what was predicted rests on them.
+Producers and retention change every size a little, so only what adds up to `SIZES_SHARE` of the whole counts.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from ..byte_text import size
 from .cluster_state import ClusterState, PartitionState, Standing, standing
 from .directories import is_complete, to_stop
 from .journal import Entry, Journal, Key, Mode
@@ -18,6 +22,10 @@ from .plan_file import PlanFile, PlannedPartition
 from .waves import WHOLE, assign_waves
 
 ANY_DIRECTORY: Final = "any"
+SIZES_SHARE: Final = 0.1
+SIZES_BYTES_MIN: Final = 64 << 20
+"""Less makes no difference, whatever its share."""
+SIZES_NAMED_MAX: Final = 3
 
 
 def entries_of(
@@ -37,7 +45,7 @@ def entries_of(
     final = {each.key: each.replicas for each in plan.details.leaders}
     waves = plan.details.waves
     wave_of = {number: wave for wave, numbers in enumerate(waves) for number in numbers}
-    sizes = plan.details.size_bytes
+    sizes, held = plan.details.size_bytes, plan.details.held_bytes
     entries = []
     for number, each in enumerate(plan.partitions):
         before = state.partitions[each.key].replicas
@@ -58,6 +66,7 @@ def entries_of(
                     final=end,
                     wave=wave_of.get(number, 0),
                     size_bytes=sizes[number] if sizes else 0,
+                    held_bytes=held[number] if held else None,
                     directories=directories,
                     directories_before=tuple(placed.items()),
                 )
@@ -160,3 +169,22 @@ def _divided(entries: list[Entry], state: ClusterState, per_broker: int, per_wav
     more = {number: brokers[1:] for number, brokers in enumerate(come) if len(brokers) > 1}
     waves = assign_waves(sources, targets, [-(-WHOLE // per_broker)] * len(entries), per_wave, more)
     return [entry.model_copy(update={"wave": wave}) for entry, wave in zip(entries, waves, strict=True)]
+
+
+def sizes_differ(expected: Mapping[Key, int], found: Mapping[Key, int]) -> str:
+    """Return in what the sizes on leaders' disks differ from what was expected; "" if not by much. A partition that is
+    not found is left out: its leader did not answer.
+    """
+    both = {key: (was, found[key]) for key, was in expected.items() if key in found}
+    apart = {key: abs(now - was) for key, (was, now) in both.items() if now != was}
+    planned = sum(was for was, _ in both.values())
+    if sum(apart.values()) <= max(SIZES_SHARE * planned, SIZES_BYTES_MIN):
+        return ""
+    worst = sorted(apart, key=lambda key: (-apart[key], key))
+    named = [
+        f"{topic}-{number} {size(both[topic, number][1])} for {size(both[topic, number][0])}"
+        for topic, number in worst[:SIZES_NAMED_MAX]
+    ]
+    named += [f"{len(worst) - SIZES_NAMED_MAX} more"] if len(worst) > SIZES_NAMED_MAX else []
+    held = sum(now for _, now in both.values())
+    return f"leaders hold {size(held)} where it was predicted for {size(planned)} ({', '.join(named)})"

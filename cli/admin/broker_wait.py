@@ -31,7 +31,7 @@ from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.net import Address, BrokerUnavailableError
 from ..cluster_session import Admin, Cluster
 from .local_state import LocalState, Warming, local_state, warming_text
-from .outlook_text import end_text
+from .outlook_text import Trail, end_text
 from .status_bar import StatusBar
 
 LOOK_INTERVAL_S: Final = 0.5
@@ -58,6 +58,8 @@ class BrokerProgress:
     failed: tuple[str, ...] = ()
     """The replicas whose log the broker cannot serve."""
     thin_names: tuple[str, ...] = ()
+    live: frozenset[int] = frozenset()
+    """The brokers that are alive."""
 
     @property
     def is_done(self) -> bool:
@@ -133,7 +135,14 @@ def _progress(cluster: Cluster, broker: int) -> BrokerProgress:
         for name, part in hosted
         if broker not in part.isr_nodes
     )
-    return BrokerProgress(broker, broker in cluster.brokers, len(hosted), len(hosted) - len(lagging), lagging=lagging)
+    return BrokerProgress(
+        broker,
+        broker in cluster.brokers,
+        len(hosted),
+        len(hosted) - len(lagging),
+        lagging=lagging,
+        live=frozenset(cluster.brokers),
+    )
 
 
 async def _own_metadata(admin: Admin, broker: int, address: Address) -> Cluster:
@@ -188,7 +197,9 @@ class WaitingBar(StatusBar):
     def __init__(self, clock: Callable[[], float] = time.monotonic, outlook: Outlook | None = None) -> None:
         super().__init__()
         self._outlook = outlook
-        self._was_alive = False
+        self._lived: frozenset[int] = frozenset()
+        """The brokers that were alive at any look."""
+        self._trail = Trail()
         self.in_sync_s: float | None = None
         """When all replicas were in sync, of those that were not at the first look; None if none was seen to come."""
         self.events: dict[str, None] = {}
@@ -218,9 +229,10 @@ class WaitingBar(StatusBar):
 
     def _end(self, progress: BrokerProgress) -> str:
         """When its replicas are in sync, as it looks now; "" where nothing was predicted or they are."""
-        if self._was_alive and not progress.is_alive:
-            self.events[f"broker {progress.broker} died meanwhile"] = None
-        self._was_alive |= progress.is_alive
+        live = progress.live | {progress.broker} if progress.is_alive else progress.live
+        for died in sorted(self._lived - live):
+            self.events[f"broker {died} died meanwhile"] = None
+        self._lived |= live
         share = progress.in_sync / progress.replicas if progress.is_alive and progress.replicas else 0.0
         so_far_s = self._clock() - self._began_s
         if self._first_share is None:
@@ -234,7 +246,9 @@ class WaitingBar(StatusBar):
             self.events.pop(self._other_moves, None)
             self._other_moves = said
             self.events[said] = None
-        return f"; {end_text(self._outlook.corrected(Sight(so_far_s, share), tuple(self.events)), so_far_s)}"
+        now = Sight(so_far_s, share)
+        self._trail.add(now)
+        return f"; {end_text(self._outlook.corrected(now, tuple(self.events), self._trail.sights), so_far_s)}"
 
     def _line_of(self, progress: BrokerProgress, end: str) -> str:
         """Return the line for a log: the same one while only times and bytes change, and with the time every while."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
@@ -14,16 +15,18 @@ from rich.table import Table
 from ... import byte_text
 from ...extras import needing
 from ...model import CalibrationError, Outlook, Past
-from ...protocol import BROKER_ENDPOINTS, cluster_of
+from ...planning import Key, sizes_differ
+from ...protocol import BROKER_ENDPOINTS, OUTSIDE, cluster_of
 from ...protocol.messages.brokers import UnregisterBrokerRequest
 from ...protocol.messages.cluster import DescribeClusterBroker, MetadataResponsePartition
 from ...protocol.net import Address
 from ..cluster_session import Admin, bootstrap_option, run
 from ..model.options import calibration_option
 from ..options import FiniteRange, json_option, report, table_console, yes_option
-from .broker_wait import WaitingBar, wait_for
+from .broker_wait import BrokerProgress, WaitingBar, wait_for
 from .local_state import LocalState, local_state, warming_text
 from .outlook_text import HISTORY_NAME, history_option, keep_if_possible, outcome_text
+from .reassign_cluster import PlanCluster
 
 
 @click.group("brokers")
@@ -135,17 +138,25 @@ def wait_for_broker(
     \b
       tierfetch brokers wait 3 --warm --timeout 600
     """
-    outlook, cluster_name = (None, "") if cluster_path is None else _outlook(cluster_path, broker, calibration_path)
+    foreseen = _Foreseen() if cluster_path is None else _foreseen(cluster_path, broker, calibration_path)
+    outlook = foreseen.outlook
     began_s = time.monotonic()
     with WaitingBar(outlook=outlook) as bar:
-        done = run(bootstrap, lambda admin: wait_for(admin, broker, bar.show, with_warming=warm, timeout_s=timeout_s))
+
+        async def work(admin: Admin) -> BrokerProgress:
+            if outlook is not None and (differs := await _difference(admin, foreseen.held_bytes)):
+                click.echo(f"note: the cluster is not as predicted for: {differs}", err=True)
+                bar.events[differs] = None
+            return await wait_for(admin, broker, bar.show, with_warming=warm, timeout_s=timeout_s)
+
+        done = run(bootstrap, work)
     seconds = round(time.monotonic() - began_s, 3)
     if outlook is not None and bar.saw_it_all and bar.in_sync_s is not None:
         past = Past.of(
             outlook,
             bar.in_sync_s,
             at_ms=int(time.time() * 1000),
-            cluster_id=cluster_name,
+            cluster_id=foreseen.cluster,
             what=f"replace broker {broker}",
             broken="; ".join(bar.events),
         )
@@ -157,8 +168,29 @@ def wait_for_broker(
         click.echo(f"{done}, after {seconds:.1f} s")
 
 
-def _outlook(cluster_path: Path, broker: int, calibration_path: Path | None) -> tuple[Outlook | None, str]:
-    """How long the broker's replacement takes from now on, and the cluster's name in the inventory. ClickException."""
+@dataclass(frozen=True, slots=True)
+class _Foreseen:
+    """How long a broker's replacement takes from now on, the cluster's name in the inventory, and what leaders hold of
+    the partitions that come back, as that says.
+    """
+
+    outlook: Outlook | None = None
+    cluster: str = ""
+    held_bytes: Mapping[Key, int] = field(default_factory=dict)
+
+
+async def _difference(admin: Admin, expected: Mapping[Key, int]) -> str:
+    """In what the sizes on leaders' disks are others than the inventory's; "" too where no broker says."""
+    cluster = PlanCluster(admin)
+    try:
+        await cluster.state(sorted({topic for topic, _ in expected}))
+        return sizes_differ(expected, await cluster.held_bytes(expected))
+    except OUTSIDE:
+        return ""
+
+
+def _foreseen(cluster_path: Path, broker: int, calibration_path: Path | None) -> _Foreseen:
+    """What the inventory leads to. ClickException."""
     with needing("model"):
         import numpy as np
 
@@ -177,7 +209,9 @@ def _outlook(cluster_path: Path, broker: int, calibration_path: Path | None) -> 
     except CalibrationError as error:
         raise click.ClickException(str(error)) from None
     found = predict(arrays, moves, arrays.policy, calibration)
-    return outlook_of(arrays, found, np.ones(len(moves))), arrays.name
+    names = [(arrays.topic_names[arrays.topic[each]], int(arrays.index[each])) for each in moves.partition]
+    held = dict(zip(names, arrays.local_bytes[moves.partition].astype(int).tolist(), strict=True))
+    return _Foreseen(outlook_of(arrays, found, np.ones(len(moves))), arrays.name, held)
 
 
 class BrokerRow(TypedDict):

@@ -11,11 +11,13 @@ from typing import Final
 import click
 from pydantic import ValidationError
 
-from ...model import Correction, Outlook, Past, history_of, located, parse_history
+from ...model import Correction, Outlook, Past, Sight, history_of, located, parse_history
 from ..model.quantities import between, duration
 
 HISTORY_NAME: Final = "tierfetch-moves.history"
 """The history beside a plan."""
+TRAIL_S: Final = 5.0
+TRAIL_PARTS: Final = 200
 
 history_option = click.option(
     "--history",
@@ -37,6 +39,17 @@ def outcome_text(outlook: Outlook, measured_s: float) -> str:
     """What was predicted beside what was."""
     within = between(outlook.low_s, outlook.high_s)
     return f"predicted {duration(outlook.median_s)} (in 80 % of the cases {within}), took {duration(measured_s)}"
+
+
+class Trail:
+    """What was seen of a plan's course: seldom enough that it stays short, however long the plan runs."""
+
+    def __init__(self) -> None:
+        self.sights: list[Sight] = []
+
+    def add(self, now: Sight) -> None:
+        if not self.sights or now.at_s - self.sights[-1].at_s >= max(TRAIL_S, now.at_s / TRAIL_PARTS):
+            self.sights.append(now)
 
 
 class SeldomText:

@@ -38,6 +38,7 @@ from ...planning import (
     is_complete,
     replicas_of,
     signs_of_others,
+    sizes_differ,
     standing,
     to_stop,
     waves_again,
@@ -220,10 +221,8 @@ def execute(
         brokers = _brokers(entries)
         is_set = (throttle is not None or plan.details.roll is not None) and not options["no_wait"]
         old_configs = await cluster.configs(config_keys(sorted(moved), brokers, entries)) if is_set else ()
-        others = signs_of_others(state, {entry.key for entry in entries}, brokers, old_configs)
-        if others and not options["shares_brokers"]:
-            others.append("or give --share-brokers, and it begins all the same")
-            raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *others]))
+        if not options["shares_brokers"]:
+            _refuse(plan_file, signs_of_others(state, {entry.key for entry in entries}, brokers, old_configs))
         if options["no_wait"]:
             moves = [DirectoryMove(each.key, broker, path) for each in entries for broker, path in each.directories]
             if refused := await cluster.move_directories(moves):
@@ -242,12 +241,29 @@ def execute(
             shares_brokers=options["shares_brokers"],
             outlook=plan.details.outlook,
             dead=tuple(each for each in brokers if each not in state.live),
+            differs=await _said_differences(cluster, plan, entries),
         )
         with owned(path):
             _check_free(path, plan_file)
             return await _run_plan(cluster, plan_file, JournalFile.create(path, header), history)
 
     _report_execution(run(bootstrap, work), to_type("resume", plan_file, path), as_json=as_json)
+
+
+def _refuse(plan_file: Path, others: Sequence[str]) -> None:
+    """Begin nothing beside other plans. ClickException, if there are signs of any."""
+    if others:
+        hint = "or give --share-brokers, and it begins all the same"
+        raise click.ClickException("\n".join([f"{plan_file}: nothing was begun:", *others, hint]))
+
+
+async def _said_differences(cluster: PlanCluster, plan: PlanFile, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Say in what the cluster is not the one that was predicted for, if something was."""
+    expected = {entry.key: entry.held_bytes for entry in entries if entry.held_bytes is not None}
+    if plan.details.outlook is None or not (said := sizes_differ(expected, await cluster.held_bytes(expected))):
+        return ()
+    click.echo(f"note: the cluster is not as predicted for: {said}", err=True)
+    return (said,)
 
 
 def _report_execution(done: Done | int, resume: str, *, as_json: bool) -> None:

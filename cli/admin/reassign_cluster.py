@@ -12,7 +12,16 @@ from dataclasses import replace
 from typing import Final, TypedDict
 
 from ...fetcher.core import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP
-from ...planning import ClusterState, ConfigValue, DirectoryMove, Key, PartitionState, Placement
+from ...planning import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    ClusterState,
+    ConfigValue,
+    DirectoryMove,
+    Key,
+    PartitionState,
+    Placement,
+)
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, configs_of, metadata_of, offsets_of, uuid_to_text
 from ...protocol.messages.cluster import (
     AlterReplicaLogDir,
@@ -120,17 +129,47 @@ class PlanCluster:
                 adding.setdefault(broker, {}).setdefault(topic, []).append(partition)
         found: dict[Key, int] = {}
         for broker, topics in sorted(adding.items()):
-            wanted = [DescribableLogDirTopic(topic=name, partitions=tuple(parts)) for name, parts in topics.items()]
-            try:
-                answer = await self._admin.send_to(self._brokers[broker], DescribeLogDirsRequest(topics=tuple(wanted)))
-            except (*OUTSIDE, KeyError):
-                continue
-            for directory in answer.results:
-                for held in directory.topics:
-                    for part in held.partitions:
-                        key = (held.name, part.partition_index)
-                        found[key] = found.get(key, 0) + max(0, part.partition_size)
+            for key, size in (await self._local_bytes(broker, topics)).items():
+                found[key] = found.get(key, 0) + size
         return found
+
+    async def _local_bytes(self, broker: int, topics: Mapping[str, Sequence[int]]) -> dict[Key, int]:
+        """What a broker has of these partitions on its disks; nothing if it does not answer."""
+        wanted = [DescribableLogDirTopic(topic=name, partitions=tuple(parts)) for name, parts in topics.items()]
+        try:
+            answer = await self._admin.send_to(self._brokers[broker], DescribeLogDirsRequest(topics=tuple(wanted)))
+        except (*OUTSIDE, KeyError):
+            return {}
+        found: dict[Key, int] = {}
+        for directory in answer.results:
+            for held in directory.topics:
+                for part in held.partitions:
+                    key = (held.name, part.partition_index)
+                    found[key] = found.get(key, 0) + max(0, part.partition_size)
+        return found
+
+    async def held_bytes(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """What the leaders of these partitions have on their disks; nothing of brokers that do not answer."""
+        by_leader: dict[int, dict[str, list[int]]] = {}
+        for topic, partition in keys:
+            by_leader.setdefault(self._leaders.get((topic, partition), NO_LEADER), {}).setdefault(topic, []).append(
+                partition
+            )
+        found: dict[Key, int] = {}
+        for broker, topics in sorted(by_leader.items()):
+            found |= await self._local_bytes(broker, topics)
+        return found
+
+    async def throttles(self, brokers: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:
+        """The replication throttles of those of these brokers that are alive, as leaders and as followers."""
+        asked = [("broker", str(each), (LEADER_RATE, FOLLOWER_RATE)) for each in brokers if each in self._brokers]
+        values = {(each.name, each.key): each.value for each in await self.configs(asked)} if asked else {}
+
+        def rate(name: str, key: str) -> int | None:
+            value = values.get((name, key))
+            return None if value is None else int(value)
+
+        return {int(name): (rate(name, LEADER_RATE), rate(name, FOLLOWER_RATE)) for _, name, _ in asked}
 
     async def with_directories(self, state: ClusterState, replicas: Iterable[tuple[Key, int]]) -> ClusterState:
         """Return the state with the log directories of these replicas' brokers, as far as they answer, and where the

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...model import Sight
 from ...planning import (
     Action,
     ClusterState,
@@ -35,10 +36,11 @@ from ...planning import (
     next_step,
     replicas_of,
     standing,
+    throttled_brokers,
     unforeseen,
 )
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
-from .outlook_text import SeldomText, end_text
+from .outlook_text import SeldomText, Trail, end_text
 from .reassign_cluster import PlanCluster
 from .reassign_journal import JournalFile
 from .status_bar import StatusBar
@@ -144,6 +146,7 @@ class PlanRun:
             state = replace(state, uploaded=await self._cluster.uploaded(journal.ends))
         if time.monotonic() - self._sizes_at_s > SIZES_INTERVAL_S:
             self._sizes_at_s = time.monotonic()
+            state = replace(state, throttles=await self._cluster.throttles(throttled_brokers(journal)))
             moving = [key for key, part in state.partitions.items() if part.adding]
             state = replace(state, copied_bytes=await self._cluster.copied_bytes(state, moving))
         return state
@@ -198,6 +201,7 @@ class ProgressBar(StatusBar):
         self._copied: dict[tuple[str, int], int] = {}
         self._unforeseen: dict[str, None] = {}
         self._seldom = SeldomText(clock, REPEAT_S)
+        self._trail = Trail()
         self.broken = ""
         """Why the prediction does not hold any longer."""
 
@@ -235,7 +239,8 @@ class ProgressBar(StatusBar):
             return ""
         self._unforeseen |= dict.fromkeys(unforeseen(journal, state))
         now = now_ms()
-        found = expected_end(journal, state, share, now, tuple(self._unforeseen))
+        self._trail.add(Sight(journal.running_s(now), share))
+        found = expected_end(journal, state, share, now, tuple(self._unforeseen), self._trail.sights)
         if found is None:
             return ""
         self.broken = found.broken or self.broken

@@ -4,13 +4,17 @@ A prediction says at which share of the work it should be after so many seconds 
 says at which share it is.
 
     pace         time that the prediction gave for what is done / time that it took. The prediction's range says how far
-                 from 1 it may be
+                 from 1 it may be. Where its course rests (between two waves, while replicas are set up) any instant of
+                 the rest is as predicted
     correction   what is left, at the pace so far: early it is the prediction that counts, later what was seen, as much
                  of it as is done
     range        that of the prediction for what is left, and the disagreement of both, which is not explained yet
     broken       the pace is outside the prediction's range and enough is done to say so, or something happened that the
                  prediction left out: a broker died, a rate was changed. It no longer holds, and why is said; the range
                  then is as wide as what was seen differs from what was said
+    recent pace  that of the last quarter of the time, `RECENT_S_MIN` at least, from the trail of what was seen. Rates
+                 that change late show in it long before they do in the pace of the whole: far outside the range it
+                 breaks the prediction, and is what counts for what is left
 """
 
 from __future__ import annotations
@@ -30,6 +34,10 @@ WIDENING: Final = 2.0
 """The factor by which a range is widened for something that the prediction left out."""
 PACES: Final = (1e-3, 1e3)
 """The limits of a pace that is taken for one."""
+RECENT_SHARE: Final = 0.25
+RECENT_S_MIN: Final = 60.0
+RECENT_FACTOR: Final = 2.0
+"""The factor by which a recent pace must be outside the range: few moves say little."""
 STUCK_AFTER: Final = 3.0
 """Nothing is done after so many times the upper end for the first part: the prediction does not hold."""
 
@@ -51,9 +59,11 @@ class Correction:
     broken: str = ""
 
 
-def corrected(predicted: Range, course: Sequence[Sight], now: Sight, events: Sequence[str] = ()) -> Correction:
+def corrected(
+    predicted: Range, course: Sequence[Sight], now: Sight, events: Sequence[str] = (), trail: Sequence[Sight] = ()
+) -> Correction:
     """Return the end as it is expected now. `course` are the predicted sights, in order; `events` what happened that
-    the prediction left out, a line for each.
+    the prediction left out, a line for each; `trail` what was seen until now, in order.
     """
     share = min(1.0, max(0.0, now.share))
     if share >= 1.0:
@@ -61,8 +71,17 @@ def corrected(predicted: Range, course: Sequence[Sight], now: Sight, events: Seq
     if not math.isfinite(predicted.median) or predicted.median <= 0:
         return Correction(Range(now.at_s, math.inf, math.inf), 1.0, "; ".join(events))
     due_s = _due_s(predicted.median, course, share)
+    if share > 0:
+        due_s = max(due_s, min(now.at_s, _rests_until_s(predicted.median, course, share)))
     pace = min(PACES[1], max(PACES[0], due_s / now.at_s)) if now.at_s > 0 and due_s > 0 else 1.0
-    broken = [*events, *_out_of_range(predicted, pace, share, now, course)]
+    recent = _recent_pace(predicted, course, Sight(now.at_s, share), trail)
+    if recent is None:
+        broken = [*events, *_out_of_range(predicted, pace, share, now, course)]
+    else:
+        pace = recent.pace
+        times, how = (1 / pace, "slow") if pace < 1 else (pace, "fast")
+        said = f"for {recent.since_s:.0f} s it has been {times:.1f} times as {how} as predicted: a rate changed"
+        broken = [*events, said]
     left_s = predicted.median - due_s
     # What was seen counts as much as it is: the logarithms of both paces are weighed, so that 1/2 and 2 cancel.
     slowdown = math.exp(-math.log(pace) * (1.0 if broken else share))
@@ -77,6 +96,34 @@ def corrected(predicted: Range, course: Sequence[Sight], now: Sight, events: Seq
         return Correction(Range(end, end, end, left.effects), pace, "; ".join(broken))
     low, high = now.at_s + left.low, now.at_s + left.high
     return Correction(Range(low, end, max(end, high), left.effects), pace, "; ".join(broken))
+
+
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    pace: float
+    since_s: float
+
+
+def _recent_pace(predicted: Range, course: Sequence[Sight], now: Sight, trail: Sequence[Sight]) -> _Recent | None:
+    """Return the pace of late if it is far outside the range; None if it is not, or nothing can be said."""
+    until_s = now.at_s - max(RECENT_S_MIN, RECENT_SHARE * now.at_s)
+    then = next((each for each in reversed(trail) if each.at_s <= until_s), None)
+    if then is None or then.share <= 0 or then.at_s <= 0:
+        return None
+    since_s, end_s = now.at_s - then.at_s, predicted.median
+    slow = (_rests_until_s(end_s, course, now.share) - _due_s(end_s, course, then.share)) / since_s
+    fast = (_due_s(end_s, course, now.share) - _rests_until_s(end_s, course, then.share)) / since_s
+    slowest = end_s / predicted.high / RECENT_FACTOR
+    fastest = RECENT_FACTOR * end_s / predicted.low if predicted.low > 0 else math.inf
+    if slow < slowest:
+        return _Recent(max(PACES[0], slow), since_s)
+    return _Recent(min(PACES[1], fast), since_s) if fast > fastest else None
+
+
+def _rests_until_s(end_s: float, course: Sequence[Sight], share: float) -> float:
+    """Return until when no more than that should have been done."""
+    points = [Sight(0.0, 0.0), *course, Sight(end_s, 1.0)]
+    return max([_due_s(end_s, course, share), *(each.at_s for each in points if each.share <= share)])
 
 
 def _due_s(end_s: float, course: Sequence[Sight], share: float) -> float:

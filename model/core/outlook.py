@@ -103,9 +103,9 @@ class Outlook(_Kept):
             return ""
         return f"it was predicted for {counted(self.moves)}, and there {'is' if moves == 1 else 'are'} {moves:,}"
 
-    def corrected(self, now: Sight, events: Sequence[str] = ()) -> Correction:
-        """Return the end as it is expected now."""
-        return corrected(self.range, [Sight(*each) for each in self.course], now, events)
+    def corrected(self, now: Sight, events: Sequence[str] = (), trail: Sequence[Sight] = ()) -> Correction:
+        """Return the end as it is expected now; `trail` is what was seen until now."""
+        return corrected(self.range, [Sight(*each) for each in self.course], now, events, trail)
 
 
 def counted(replicas: int) -> str:

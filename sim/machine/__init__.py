@@ -11,6 +11,7 @@ loop          `SimLoop` is an asyncio event loop on virtual time.
 network       `Network` connects the simulated hosts.
 objects       `SimObjectStore` is the object store that all simulated brokers share.
 outside       `Outside` simulates what an application takes from Python: clocks, chance; and refuses the rest.
+pipe          `Pipe` is something that bytes pass one after the other at a rate.
 process       `Process` says whose callback it is, by a context variable.
 store_events  The events that the object store publishes.
 tasks         It waits for several tasks of a scenario, and ticks.

@@ -17,6 +17,9 @@ call it was at once, to the others by their own next sync; until then they take 
 all changes, as `OsDisk` does; reopened the file can be synced again, which does not bring back what was given up
 (`filesystem`).
 
+With a `device` written bytes pass it one after the other at its rate, those of all files together; without one only
+calls take time, however many bytes they write.
+
 A fault may be that of one directory of several: each that the node has `separate`d stands for a device of its own. A
 call on one that hangs ends after the limit that the node gave; then all calls on it fail, for this process, as with
 `OsDisk`.
@@ -41,6 +44,7 @@ from ...log.disk import Buffer, DirectoryEntry, DiskSpace, check_size, send_copy
 from ...protocol import CLUSTER_METADATA_TOPIC
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error
+from .pipe import Pipe
 
 T = TypeVar("T")
 
@@ -103,6 +107,7 @@ class SimDisk:
         self.files = files
         self.faults = faults
         self.rng = rng
+        self.device: Pipe | None = None
         self.queue_depth = 0
         self.operations = 0
         """Calls so far."""
@@ -467,7 +472,10 @@ class SimFile:
         begin_s = now_s if now_s > queue.changed_at_s else queue.changed_at_s
         if first < queue.read_end and queue.read_at_s > begin_s:
             begin_s = queue.read_at_s
-        at_s = queue.changed_at_s = begin_s + disk.delay_s(WRITE_S)
+        at_s = begin_s + disk.delay_s(WRITE_S)
+        if data and disk.device is not None:
+            at_s = max(at_s, disk.device.passed_s(begin_s, len(data)))
+        queue.changed_at_s = at_s
         if at_s > queue.busy_until_s:
             queue.busy_until_s = at_s
         number = queue.last_change = queue.last_change + 1

@@ -31,6 +31,7 @@ from .filesystem import SimFilesystem
 from .loop import SimLoop
 from .network import Network
 from .objects import SimObjectStore
+from .pipe import Pipe
 from .process import Process, current_process
 
 T = TypeVar("T")
@@ -100,6 +101,8 @@ class Host:
         self.node: Any = None
         self.is_ongoing: Callable[[str, int, int], bool] | None = _coordinated_by_its_client
         """What verifies transactions here; None where their coordinators do."""
+        self.device: Pipe | None = None
+        """What its disk writes by, from its next start on; None: bytes take no time."""
         self._disks: list[SimDisk] = []
         """The disks of the process that runs, one for each role."""
         self._world = world
@@ -270,6 +273,7 @@ class Host:
         world, number = self._world, len(self._disks)
         name = f"disk/{self.name}/{self._runs}" + (f"/{number}" if number else "")
         disk = SimDisk(self.files, self.disk_faults, world.rng(name), world.counters, world.network.context)
+        disk.device = self.device
         self._disks.append(disk)
         return disk
 

@@ -17,6 +17,9 @@ Every host has one address, its name. A connection belongs to the process that m
 `block` is one direction; a partition is all directions between two groups. Nothing is lost for good by a block, since
 TCP sends again; what it does to connections is in `transport`. `reset_connections` ends those of a host, at both ends;
 `reset_one_end` ends one, and its other end learns that when it sends something.
+
+`shape` gives a host an interface, which all that it sends, and all that it gets, shares at a rate; without one only the
+links have rates, each its own.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from typing import Any, Final
 
 from .link import Link
 from .loop import SimLoop
+from .pipe import Pipe
 from .process import Process, current_process
 from .transport import RETRANSMISSION_BACKOFF_MAX_S, SimTransport
 
@@ -110,6 +114,8 @@ class Network:
         self._running: set[str] = {OUTSIDE}
         self._known: set[str] = {OUTSIDE}
         self._links: dict[tuple[str, str], Link[SimTransport]] = {}
+        self._interfaces: dict[str, tuple[Pipe, Pipe]] = {}
+        """What hosts get by, and send by, where they have been shaped."""
         self._transports: dict[Process | None, dict[SimTransport, None]] = {}
         self._silent: dict[str, dict[SimTransport, None]] = {}
         self._next_port = 0
@@ -186,7 +192,22 @@ class Network:
         found = self._links.get((source, target))
         if found is None:
             found = self._links[source, target] = Link(source, target)
+            self._connect_interfaces(found)
         return found
+
+    def shape(self, host: str, *, in_bytes_per_s: float, out_bytes_per_s: float) -> None:
+        """From now on, to and from every other host."""
+        self._interfaces[host] = Pipe(in_bytes_per_s), Pipe(out_bytes_per_s)
+        for link in self._links.values():
+            self._connect_interfaces(link)
+
+    def _connect_interfaces(self, link: Link[SimTransport]) -> None:
+        if link.source == link.target:
+            return
+        if link.source in self._interfaces:
+            link.out_of = self._interfaces[link.source][1]
+        if link.target in self._interfaces:
+            link.into = self._interfaces[link.target][0]
 
     def is_blocked(self, source: str, target: str) -> bool:
         found = self._links.get((source, target))

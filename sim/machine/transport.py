@@ -271,13 +271,14 @@ class SimTransport(asyncio.Transport):
         if peer.is_silent:
             self._stall()
         network = self._network
-        if size and self._last_write_s == now_s and peer._inbox and network.rng.random() < JOIN_SHARE:
+        may_join = size and self._last_write_s == now_s and peer._inbox and not self.link.is_shared
+        if may_join and network.rng.random() < JOIN_SHARE:
             at_s, before = peer._inbox[-1]
             if before and at_s > now_s:
                 peer._inbox[-1] = at_s, before + data  # type: ignore[operator]  # not None: it has a size
                 peer._inbox_bytes += size
                 return
-        at_s = now_s + self.link.delay_s(network.rng, size)
+        at_s = self.link.arrival_s(now_s, network.rng, size)
         if at_s < self._last_arrival_s:
             at_s = self._last_arrival_s
         self._last_arrival_s, self._last_write_s = at_s, now_s

@@ -231,12 +231,16 @@ async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None
     old = (await host.topic("old", 2, 1)).partition
     subject.fetchers.follow(new, ReplicaState.BOOTSTRAPPING, ReplicaProgress(added_at=5.0))
     subject.fetchers.followed[new].is_tier_outage_reported = True
-    progress = ReplicaProgress(5.0, 7.5, 8.25, bytes_from_leader=100, bytes_from_tier=30)
+    progress = ReplicaProgress(
+        5.0, 7.5, 8.25, bytes_from_leader=100, bytes_from_tier=30, tier_s=0.5, held_back_s=2.5, append_s=0.125
+    )
     subject.fetchers.follow(old, ReplicaState.FETCHING, progress)
     scrape = subject.scrape()
     labels = {"topic": "old", "partition": "0"}
     assert scrape.value("tierfetch_replica_fetch_bytes_total", source="leader", **labels) == 100
     assert scrape.value("tierfetch_replica_fetch_bytes_total", source="tier", **labels) == 30
+    for reason, seconds in (("tier", 0.5), ("throttle", 2.5), ("append", 0.125)):
+        assert scrape.value("tierfetch_replica_wait_seconds_total", reason=reason, **labels) == seconds
     assert scrape.value("tierfetch_replica_bootstrap_end_timestamp_seconds", **labels) == 7.5
     assert scrape.value("tierfetch_replica_first_fetch_timestamp_seconds", **labels) == 8.25
     assert scrape.value("tierfetch_replica_first_fetch_timestamp_seconds", topic="new", partition="0") is None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import click
 import pytest
@@ -13,9 +15,10 @@ from click.testing import CliRunner
 
 from tierfetch.cli.admin import brokers as brokers_module
 from tierfetch.cli.admin.broker_wait import BrokerProgress, WaitingBar
-from tierfetch.cli.admin.outlook_text import SeldomText, end_text, keep, outcome_text, read_history
+from tierfetch.cli.admin.outlook_text import SeldomText, Trail, end_text, keep, outcome_text, read_history
 from tierfetch.cli.admin.reassign import _with_history, reassign
 from tierfetch.cli.admin.reassign_run import Done, ProgressBar, now_ms
+from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.model.calibrate import check_base, limited_by, taught
 from tierfetch.cli.model.pace import LeaderPace
 from tierfetch.model import Calibrations, Outlook, Past, Sight
@@ -160,8 +163,8 @@ def test_wait_predicts_with_the_calibration_that_it_is_given(tmp_path: Path) -> 
     own = usual.systems["tierfetch"].digest
     learned = taught(usual, [past(160.0, base=own)] * 8)[0]
     learned.write(tmp_path / "learned.json")
-    plain, _ = brokers_module._outlook(EXAMPLE, 3, None)
-    slower, _ = brokers_module._outlook(EXAMPLE, 3, tmp_path / "learned.json")
+    plain = brokers_module._foreseen(EXAMPLE, 3, None).outlook
+    slower = brokers_module._foreseen(EXAMPLE, 3, tmp_path / "learned.json").outlook
     assert plain is not None
     assert slower is not None
     assert (plain.base, plain.scale) == (own, 1.0)
@@ -170,9 +173,9 @@ def test_wait_predicts_with_the_calibration_that_it_is_given(tmp_path: Path) -> 
     others = Calibrations(systems={"kafka": usual.systems["kafka"]})
     others.write(tmp_path / "kafka.json")
     with pytest.raises(click.ClickException, match="only kafka was measured"):
-        brokers_module._outlook(EXAMPLE, 3, tmp_path / "kafka.json")
+        brokers_module._foreseen(EXAMPLE, 3, tmp_path / "kafka.json")
     with pytest.raises(click.ClickException, match="cannot be read"):
-        brokers_module._outlook(EXAMPLE, 3, tmp_path / "absent.json")
+        brokers_module._foreseen(EXAMPLE, 3, tmp_path / "absent.json")
 
 
 def damaged_history(folder: Path, damage: str) -> Path:
@@ -202,6 +205,52 @@ def test_wait_shows_when_a_broker_will_be_in_sync() -> None:
     late._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=1))
     late._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=4))
     assert not late.saw_it_all, "part of it was over before"
+
+
+def test_a_leader_that_dies_breaks_the_prediction_of_a_wait() -> None:
+    bar = WaitingBar(lambda: 50.0, OUTLOOK)
+    for live in ({1, 2, 3}, {1, 3}):
+        said = bar._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=2, live=frozenset(live)))
+    assert "the prediction no longer holds: broker 2 died meanwhile" in said
+    back = bar._end(BrokerProgress(3, is_alive=True, replicas=4, in_sync=2, live=frozenset({1, 2, 3})))
+    assert "broker 2 died meanwhile" in back, "who comes back has lost time"
+
+
+class _SizedCluster:
+    """What leaders hold, of whom one does not answer."""
+
+    held: ClassVar[Mapping[tuple[str, int], int] | None] = None
+
+    def __init__(self, _: object) -> None:
+        """Of any session."""
+
+    async def state(self, topics: Sequence[str]) -> None:
+        assert topics, "of no topic nothing is asked"
+
+    async def held_bytes(self, keys: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        if self.held is None:
+            raise OSError("nobody answers")
+        return {key: size for key, size in self.held.items() if key in keys}
+
+
+async def test_sizes_that_are_not_the_inventorys_are_said_and_silence_is_no_reason_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = brokers_module._foreseen(EXAMPLE, 3, None).held_bytes
+    monkeypatch.setattr(brokers_module, "PlanCluster", _SizedCluster)
+    for held, is_said in ((expected, False), ({key: 2 * size for key, size in expected.items()}, True), (None, False)):
+        monkeypatch.setattr(_SizedCluster, "held", held)
+        assert bool(await brokers_module._difference(Admin(()), expected)) == is_said
+
+
+def test_a_trail_stays_short() -> None:
+    trail = Trail()
+    for second in range(200_000):
+        trail.add(Sight(float(second), second / 200_000))
+    assert len(trail.sights) < 1_500
+    assert trail.sights[1].at_s == 5.0
+    gaps = [after.at_s - before.at_s for before, after in pairwise(trail.sights)]
+    assert max(gaps) <= 200_000 / 200 + 1
 
 
 def test_an_inventory_that_the_cluster_contradicts_breaks_the_prediction_of_a_wait() -> None:

@@ -129,11 +129,16 @@ async def test_a_replica_that_is_behind_is_held_back_and_one_in_sync_is_not() ->
     async with cluster.running():
         await until(lambda: brake.asked > 2)
         assert cluster.follower.offsets.log_end_offset == 0
+        progress = cluster.fetcher.replicas[cluster.follower.topic_id_partition].progress
+        assert progress.held_back_s == 0, "it counts once it is over"
         brake.wait = 0.0
         await cluster.until_caught_up()
         assert brake.bytes > 0
+        assert progress.held_back_s > 0
+        held_back_s = progress.held_back_s
         await until(lambda: cluster.fetcher.replicas[cluster.follower.topic_id_partition].is_caught_up)
         brake.wait = 0.01
         log.append(0)
         await asyncio.sleep(0)
         await cluster.until_caught_up()
+        assert progress.held_back_s == held_back_s, "what keeps up is never held back"

@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 
 from tierfetch.model.core import Outlook
 from tierfetch.planning.cluster_state import PartitionState, Placement, Standing, standing
-from tierfetch.planning.execution import Finish, Wait, expected_end, next_step, unforeseen, what_is_left
+from tierfetch.planning.execution import (
+    Finish,
+    Wait,
+    expected_end,
+    next_step,
+    throttled_brokers,
+    unforeseen,
+    what_is_left,
+)
 from tierfetch.planning.journal import Entry, Header, JournalError, Outcome, line_of, parse_journal
 from tierfetch.planning.plan_file import Roll
+from tierfetch.planning.preflight import sizes_differ
 from tierfetch.planning.throttling import DIRECTORY_RATE
 from tierfetch.tests.planning.fake_cluster import Crash, FakeCluster, Run, T, entry
 
@@ -375,6 +384,43 @@ def test_another_throttle_than_the_predicted_one_breaks_the_prediction() -> None
     found = expected_end(changed.journal, changed.cluster.state(), 0.5, 50_000)
     assert found is not None
     assert found.broken.startswith("the throttle was changed while it ran; it was predicted for")
+
+
+def test_a_throttle_that_somebody_else_has_set_breaks_the_prediction_while_the_wave_runs() -> None:
+    run = foreseen()
+    state = replace(run.cluster.state(), throttles={1: (1_000_000, 1_000_000), 4: (1_000_000, 5), 9: (None, None)})
+    assert unforeseen(run.journal, state) == [], "none is set yet"
+    run.ask("throttled", wave=0)
+    assert throttled_brokers(run.journal) == [1, 2, 3, 4]
+    assert unforeseen(run.journal, state) == ["somebody has changed the throttle of broker 4"]
+    gone = replace(state, throttles={1: (None, 1_000_000), 4: (1_000_000, 1_000_000)})
+    assert unforeseen(run.journal, gone) == ["somebody has changed the throttle of broker 1"]
+    run.ask("restored")
+    assert unforeseen(run.journal, state) == []
+
+
+def test_sizes_that_differed_at_the_start_break_the_prediction_from_then_on() -> None:
+    run = foreseen()
+    header, *rest = run.data.split(b"\n", 1)
+    found = Header.model_validate_json(header).model_copy(update={"differs": ("leaders hold more",)})
+    run.data = line_of(found) + b"".join(rest)
+    late = expected_end(run.journal, run.cluster.state(), 0.5, 50_000)
+    assert late is not None
+    assert late.broken == late.end.widest == "leaders hold more"
+
+
+def test_sizes_differ_where_that_adds_up() -> None:
+    gib = 1 << 30
+    planned = {("t", number): gib for number in range(10)}
+    assert sizes_differ(planned, planned) == ""
+    assert sizes_differ(planned, {key: int(1.05 * size) for key, size in planned.items()}) == "", "producers write"
+    assert sizes_differ({("t", 0): 1000}, {("t", 0): 9000}) == "", "too little to matter"
+    assert sizes_differ(planned, {("other", 0): gib}) == "", "nobody knows"
+    apart = {("t", number): size for number, size in enumerate((3 * gib, 2 * gib, gib, gib // 2, gib // 4))}
+    assert sizes_differ(planned, apart) == (
+        "leaders hold 6.8 GiB where it was predicted for 5.0 GiB (t-0 3.0 GiB for 1.0 GiB, t-1 2.0 GiB for 1.0 GiB,"
+        " t-4 256 MiB for 1.0 GiB, 1 more)"
+    )
 
 
 def test_the_time_between_two_processes_does_not_count() -> None:

@@ -18,6 +18,7 @@ from hypothesis import example, given
 from tierfetch.sim.machine.disk import SimDisk
 from tierfetch.sim.machine.filesystem import SimFilesystem
 from tierfetch.sim.machine.loop import make_loop
+from tierfetch.sim.machine.pipe import Pipe
 from tierfetch.tests.log import test_disk_port as port
 from tierfetch.tests.sim.disks import sim_disk
 
@@ -393,5 +394,21 @@ def test_bits_that_rot_read_wrong_until_they_are_written_again_or_healed():
         disk.files.corrupt(FILE, Random(4))
         disk.files.heal()
         assert await changed() == []
+
+    run(work())
+
+
+def test_written_bytes_of_all_files_pass_the_device_one_after_the_other():
+    async def work():
+        disk = await made()
+        disk.device = Pipe(1e6)
+        files = [await disk.open(DATA / name, create=True) for name in ("b", "c")]
+        now_s = asyncio.get_running_loop().time
+        began_s = now_s()
+        await asyncio.gather(*(file.write(0, bytes(500_000)) for file in files))
+        assert now_s() - began_s == pytest.approx(1.0, rel=0.01)
+        began_s = now_s()
+        await files[0].read(0, 500_000)
+        assert now_s() - began_s < 0.1, "reads do not wait for it"
 
     run(work())

@@ -555,3 +555,41 @@ def test_a_machine_that_crashes_again_before_it_has_answered_answers_after_its_n
         assert isinstance(pair.ours.error, ConnectionResetError)
 
     simulate(scenario)
+
+
+def test_connections_share_the_interface_of_their_host_evenly_and_in_turn():
+    """Ten of each at 1 MB/s: what one gets alone in 1 s, two get in 2 s, either way."""
+
+    def seconds(connections: int, **rates: float) -> float:
+        async def scenario(pair, world):
+            for _ in range(connections - 1):
+                await pair.dial()
+            await asyncio.sleep(1)
+            sends = [ear.transport.peer for ear in pair.node.accepted]
+            world.network.shape("server", **rates)
+            began_s = world.now_s
+            for transport in sends:
+                transport.write(bytes(1_000_000))
+            while any(len(ear.data) < 1_000_000 for ear in pair.node.accepted):  # noqa: ASYNC110 - virtual time
+                await asyncio.sleep(0.001)
+            return world.now_s - began_s
+
+        return simulate(scenario)
+
+    slow, fast = 1e6, 1e9
+    assert seconds(1, in_bytes_per_s=slow, out_bytes_per_s=fast) == pytest.approx(1.0, rel=0.05)
+    assert seconds(2, in_bytes_per_s=slow, out_bytes_per_s=fast) == pytest.approx(2.0, rel=0.05)
+    assert seconds(2, in_bytes_per_s=fast, out_bytes_per_s=slow) < 0.1, "the other direction"
+
+
+def test_a_link_takes_the_slower_of_both_interfaces():
+    async def scenario(pair, world):
+        world.network.shape("client", in_bytes_per_s=1e9, out_bytes_per_s=4e5)
+        world.network.shape("server", in_bytes_per_s=2e5, out_bytes_per_s=1e9)
+        began_s = world.now_s
+        pair.ours.transport.write(bytes(400_000))
+        while len(pair.theirs.data) < 400_000:  # noqa: ASYNC110 - virtual time waits for free
+            await asyncio.sleep(0.001)
+        return world.now_s - began_s
+
+    assert 2.0 < simulate(scenario) < 3.2, "the first piece passes both, one after the other"

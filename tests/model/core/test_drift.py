@@ -66,16 +66,50 @@ def test_without_an_end_nothing_is_corrected() -> None:
     assert corrected(never, [], Sight(5.0, 0.5)).end == Range(5.0, math.inf, math.inf)
 
 
+LONG = combined(1000.0, [Effect("runs", 1 / 1.2, 1.2)])
+ON_TIME = [Sight(10.0 * at, at / 100) for at in range(51)]
+"""A half, in half of the time."""
+
+
+def test_a_rate_that_changes_late_shows_long_before_the_pace_of_the_whole_does() -> None:
+    slow = Sight(700.0, 0.52)
+    assert corrected(LONG, [], Sight(520.0, 0.5), (), ON_TIME[:-1]).broken == "", "not yet"
+    unseen = corrected(LONG, [], Sight(660.0, 0.56))
+    assert unseen.broken == ""
+    found = corrected(LONG, [], slow, (), ON_TIME)
+    assert found.broken == "for 200 s it has been 10.0 times as slow as predicted: a rate changed"
+    assert found.pace == pytest.approx(0.1)
+    assert found.end.median == pytest.approx(700 + 480 / 0.1), "what is left, at the pace of late"
+    assert found.end.width > LONG.width
+    fast = corrected(LONG, [], Sight(620.0, 0.98), (), ON_TIME)
+    assert "times as fast as predicted: a rate changed" in fast.broken
+
+
+def test_a_course_that_rests_is_not_slow() -> None:
+    """Nothing shall be done between 500 and 800 s."""
+    rests = [Sight(500.0, 0.5), Sight(800.0, 0.5)]
+    assert corrected(LONG, rests, Sight(790.0, 0.5), (), ON_TIME).broken == ""
+    assert corrected(LONG, rests, Sight(1000.0, 0.5), (), ON_TIME).broken != ""
+
+
+def test_a_rate_that_never_changed_is_never_said_to_have() -> None:
+    for at in range(1, 100):
+        trail = [Sight(10.0 * each, each / 100) for each in range(at)]
+        assert corrected(LONG, [], Sight(10.0 * at, at / 100), (), trail).broken == ""
+
+
 @given(
     median=st.floats(1.0, 1e6),
     factor=st.floats(1.0, 10.0),
     at=st.floats(0.0, 1e7),
     share=st.floats(0.0, 1.0),
     events=st.lists(st.sampled_from("ab"), max_size=2, unique=True),
+    trail=st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)), max_size=3),
 )
-def test_the_end_is_never_in_the_past_and_inside_its_range(median, factor, at, share, events) -> None:
+def test_the_end_is_never_in_the_past_and_inside_its_range(median, factor, at, share, events, trail) -> None:
     predicted = combined(median, [Effect("x", 1 / factor, factor)])
-    found = corrected(predicted, [Sight(median / 2, 0.4)], Sight(at, share), events)
+    seen = [Sight(part * at, each) for part, each in sorted(trail)]
+    found = corrected(predicted, [Sight(median / 2, 0.4)], Sight(at, share), events, seen)
     assert at <= found.end.median
     assert found.end.low <= found.end.median * (1 + 1e-9)
     assert found.end.median <= found.end.high * (1 + 1e-9)
