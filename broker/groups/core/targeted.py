@@ -19,6 +19,8 @@ from .consumer.records import NOTHING, Assignment, Current, GroupEpoch, MemberSt
 OVERHEAD_BYTES: Final = 1024
 """A member besides its texts and assignments, or the group itself."""
 PARTITION_BYTES: Final = 64
+LOOK_INTERVAL_MS: Final = 250
+"""The least time between two looks for the first of all deadlines."""
 
 MemberT = TypeVar("MemberT")
 
@@ -50,12 +52,13 @@ class Deadlines(dict[str, int]):
     over: a member costs the same in a large group.
     """
 
-    __slots__ = ("_not_before_ms",)
+    __slots__ = ("_looked_ms", "_not_before_ms")
 
     def __init__(self) -> None:
         super().__init__()
         self._not_before_ms: int | None = None
         """No deadline is earlier."""
+        self._looked_ms: int | None = None
 
     def __setitem__(self, name: str, deadline_ms: int) -> None:
         super().__setitem__(name, deadline_ms)
@@ -69,6 +72,17 @@ class Deadlines(dict[str, int]):
     def not_before_ms(self) -> int | None:
         """Return a time before which none is over; None if there are none."""
         return self._not_before_ms if self else None
+
+    def first_before(self, end_ms: int, now_ms: int) -> int | None:
+        """Return the first deadline if it is before a time, None otherwise. It may have moved since it was looked for,
+        at most `LOOK_INTERVAL_MS` ago.
+        """
+        if not self or self._not_before_ms is None or self._not_before_ms >= end_ms:
+            return None
+        if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_INTERVAL_MS:
+            self._looked_ms = now_ms
+            self._not_before_ms = min(self.values())
+        return self._not_before_ms if self._not_before_ms < end_ms else None
 
     def over(self, now_ms: int) -> list[str]:
         """Return those that are over."""

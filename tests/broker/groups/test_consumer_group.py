@@ -27,7 +27,7 @@ from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
 from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
 from tierfetch.broker.groups.core.events import Heartbeat, Leave, MemberIdentity
-from tierfetch.broker.groups.core.targeted import Deadlines
+from tierfetch.broker.groups.core.targeted import LOOK_INTERVAL_MS, Deadlines
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, SESSIONS, ClassicClient, Client, Stage, topics
 
@@ -63,6 +63,47 @@ def test_members_are_heard_sooner_while_their_group_settles() -> None:
     assert stage.hear(y).heartbeat_interval_ms == soon_ms, "it waits for what x has to give up"
     stage.settle(x, y)
     assert [stage.hear(each).heartbeat_interval_ms for each in (x, y)] == [interval_ms, interval_ms]
+
+
+def test_members_come_when_the_session_of_a_silent_one_ends() -> None:
+    """What it owned is read again right then, not a heartbeat interval later."""
+    stage, x, y, z = Stage(topics(a=3)), Client("x"), Client("y"), Client("z")
+    stage.settle(x, y, z)
+    session_ms, interval_ms = stage.settings.session_timeout_ms, stage.settings.heartbeat_interval_ms
+    silent_ms = stage.now_ms
+    while stage.now_ms + interval_ms < silent_ms + session_ms:
+        stage.now_ms += interval_ms
+        assert [stage.hear(each).heartbeat_interval_ms for each in (x, y)] == [interval_ms, interval_ms]
+    stage.now_ms = silent_ms + session_ms - interval_ms + 1
+    for each in (x, y):
+        comes_ms = stage.hear(each).heartbeat_interval_ms
+        assert interval_ms - 1 <= comes_ms <= interval_ms
+    stage.now_ms += interval_ms // 2
+    for each in (x, y):
+        over_ms = stage.now_ms + stage.hear(each).heartbeat_interval_ms - (silent_ms + session_ms)
+        assert 0 <= over_ms < SETTLING_INTERVAL_MIN_MS
+    stage.now_ms = silent_ms + session_ms - 1
+    assert stage.hear(x).heartbeat_interval_ms >= SETTLING_INTERVAL_MIN_MS, "none comes again and again"
+
+
+def test_in_short_sessions_silence_means_nothing() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.settings = replace(stage.settings, session_timeout_ms=2 * stage.settings.heartbeat_interval_ms - 1)
+    stage.settle(x, y)
+    stage.now_ms += stage.settings.session_timeout_ms - 1
+    assert stage.hear(x).heartbeat_interval_ms == stage.settings.heartbeat_interval_ms
+
+
+def test_the_first_deadline_is_looked_for_at_most_once_in_an_interval() -> None:
+    deadlines = Deadlines()
+    assert deadlines.first_before(100, 0) is None
+    deadlines["x"], deadlines["y"] = 100, 200
+    assert deadlines.first_before(100, 0) is None
+    assert deadlines.first_before(101, 0) == 100
+    deadlines["x"] = 1_000
+    assert deadlines.first_before(150, LOOK_INTERVAL_MS - 1) == 100, "not looked for again yet"
+    assert deadlines.first_before(150, LOOK_INTERVAL_MS) is None
+    assert deadlines.first_before(300, LOOK_INTERVAL_MS) == 200
 
 
 def test_a_deadline_that_moves_is_looked_at_only_once_it_may_be_over() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
+from zlib import crc32
 
 from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
 from ..decided import Decided
@@ -32,6 +33,8 @@ from .state import ConsumerGroup
 from .topics import Topics, metadata_hash
 
 SETTLING_INTERVAL_MIN_MS: Final = 250
+SESSION_HEARTBEATS_MIN: Final = 2
+"""In sessions of fewer heartbeats nothing is made of a member's silence before the end of its session."""
 SETTLING_MS_EACH: Final = 2
 """The time for each member of the broker's groups: together they send 500 heartbeats a second at most meanwhile."""
 
@@ -114,12 +117,23 @@ def _bump(decision: Decision, world: World) -> None:
     group.seen_topics, group.changed_ms = world.topics_version, world.now_ms
 
 
-def heartbeat_interval_ms(group: ConsumerGroup, current: Current, world: World) -> int:
-    """Return when a member shall come next: sooner while it waits for others, or others may wait for it."""
-    interval_ms = world.settings.heartbeat_interval_ms
-    is_young = group.changed_ms is not None and world.now_ms - group.changed_ms < interval_ms
-    is_settling = is_young or current.state is not MemberState.STABLE
-    return min(interval_ms, world.settling_interval_ms) if is_settling else interval_ms
+def heartbeat_interval_ms(group: ConsumerGroup, member_id: str, current: Current, world: World) -> int:
+    """Return when a member shall come next: sooner while it waits for others, or others may wait for it, and as soon as
+    another one is lost, whose partitions it may have to take over.
+    """
+    interval_ms, soon_ms, now_ms = world.settings.heartbeat_interval_ms, world.settling_interval_ms, world.now_ms
+    is_young = group.changed_ms is not None and now_ms - group.changed_ms < interval_ms
+    if is_young or current.state is not MemberState.STABLE:
+        return min(interval_ms, soon_ms)
+    # In a session of fewer heartbeats every member seems to be silent.
+    if world.settings.session_timeout_ms < SESSION_HEARTBEATS_MIN * interval_ms:
+        return interval_ms
+    lost_ms = group.sessions.first_before(now_ms + interval_ms, now_ms)
+    if lost_ms is None:
+        return interval_ms
+    # They do not all come at once, and not again and again if the loss cannot be written.
+    after_ms = lost_ms - now_ms + crc32(member_id.encode()) % soon_ms
+    return min(interval_ms, max(after_ms, SETTLING_INTERVAL_MIN_MS))
 
 
 def _assign(decision: Decision, world: World) -> None:
