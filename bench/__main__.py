@@ -32,7 +32,7 @@ from . import (
     snapshots,
     startup,
 )
-from .coordinators import groups, scale, transactions
+from .coordinators import groups, loading, scale, transactions
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
 from .partitions import producers
@@ -47,6 +47,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "producers": producers.run,
     "consume": consume.run,
     "latency": latency.run,
+    "load": loading.run,
     "ledger": ledger.run,
     "startup": startup.run,
     "append": append.run,
@@ -97,7 +98,7 @@ def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_pat
             systems.append(KAFKA)
         except KafkaUnavailableError as error:
             console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
-    results = Results()
+    results, command = Results(), " ".join(["python -m bench", *sys.argv[1:]])
     for round_number in range(rounds):
         for system in systems:
             console.print(f"{name}, round {round_number + 1} of {rounds}: {system.name}")
@@ -106,8 +107,9 @@ def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_pat
                 BENCHMARKS[name](system, base, results, size_mb, runs)
             finally:
                 shutil.rmtree(base, ignore_errors=True)
+            # A run that is ended early has what it measured until then.
+            results.write(json_path, command)
     results.print(console)
-    results.write(json_path, " ".join(["python -m bench", *sys.argv[1:]]))
     console.print(f"Figures: {json_path}")
 
 
