@@ -32,7 +32,7 @@ from . import (
     snapshots,
     startup,
 )
-from .coordinators import groups, scale, transactions
+from .coordinators import groups, loading, scale, transactions
 from .lab.jars import KafkaUnavailableError, kafka_jars
 from .measure import Results
 from .partitions import producers
@@ -47,6 +47,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "producers": producers.run,
     "consume": consume.run,
     "latency": latency.run,
+    "load": loading.run,
     "ledger": ledger.run,
     "startup": startup.run,
     "append": append.run,
@@ -106,7 +107,8 @@ def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_pat
                 BENCHMARKS[name](system, base, results, size_mb, runs)
             finally:
                 shutil.rmtree(base, ignore_errors=True)
-            results.write(json_path, command)  # What was measured is kept if a later turn fails.
+            # A run that is ended early has what it measured until then.
+            results.write(json_path, command)
     results.print(console)
     console.print(f"Figures: {json_path}")
 

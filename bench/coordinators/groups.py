@@ -8,7 +8,8 @@ beside them. A member that dies says nothing, and its session is over after 10 s
 |---|---|---|
 | begun | the members start | every member has read a record |
 | even | the members start | every partition is read by one member, and no member has two more than another |
-| recovered | a member is killed | every partition is read by one member again |
+| recovered | a member is killed | every partition is read by one member again; several, one after the other |
+| recovered, librdkafka | SIGKILL of a member's process | the last of its partitions is read by another process |
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ..measure import Results, cpu_seconds
 from ..systems import Cluster, System
 from ..workload import create_topic, produce
+from .killed_member import measure_kill
 from .members import ClassicMember, ConsumerMember, Member, Scene
 from .raw import STATE_TOPICS, bootstrap_of, new_client, raise_features, topic_of
 from .real_members import measure_real
@@ -33,6 +36,9 @@ PARTITIONS: Final = 100
 RECORD_BYTES: Final = 100
 TOPIC: Final = "grouped"
 STEP_TIMEOUT_S: Final = 120.0
+KILLS: Final = 2
+"""Members of a group that are killed: how far each is from its heartbeat is chance."""
+RECOVERED: Final = "recovered after a kill"
 SESSIONS: Final = {
     "group.consumer.session.timeout.ms": "10000",
     "group.consumer.min.session.timeout.ms": "10000",
@@ -55,29 +61,51 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
             raise_features(cluster)
             create_topic(cluster, [[1 + number % 3, 1 + (number + 1) % 3] for number in range(PARTITIONS)], {}, TOPIC)
             produce(cluster, PARTITIONS, PARTITIONS * RECORD_BYTES * 500, RECORD_BYTES, topic=TOPIC)
+            is_first = delay == next(iter(DELAYS))
             for protocol, kind in PROTOCOLS.items():
-                case = protocol if kind is ConsumerMember else f"{protocol}, {delay}"
-                if kind is ConsumerMember and delay != next(iter(DELAYS)):
-                    continue
-                asyncio.run(_warm_up(cluster, kind))
-                for number in range(runs):
-                    group_id = f"{protocol}-{number}"
-                    used_s = _cpu_s(cluster)
-                    found = asyncio.run(_measure(cluster, kind, group_id))
-                    for quantity, seconds in found.items():
-                        results.add("groups", case, system.name, quantity, seconds, "s")
-                    results.add("groups", case, system.name, "CPU of the brokers", _cpu_s(cluster) - used_s, "s")
-                    measured = measure_real(cluster, TOPIC, protocol, f"real-{group_id}")
-                    results.add("groups", f"{case}, librdkafka", system.name, "begun", measured, "s")
+                if kind is ClassicMember or is_first:
+                    case = protocol if kind is ConsumerMember else f"{protocol}, {delay}"
+                    _Case(cluster, kind, protocol, case, results, system.name).measure(runs, is_killed=is_first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """Groups of one protocol on one cluster."""
+
+    cluster: Cluster
+    kind: type[Member]
+    protocol: str
+    case: str
+    results: Results
+    system: str
+
+    def measure(self, runs: int, *, is_killed: bool) -> None:
+        """Measure groups, one after the other; what a kill costs does not depend on how they began."""
+        asyncio.run(_warm_up(self.cluster, self.kind))
+        for number in range(runs):
+            group_id = f"{self.protocol}-{number}"
+            used_s = _cpu_s(self.cluster)
+            found = asyncio.run(_measure(self.cluster, self.kind, group_id, kills=KILLS if is_killed else 0))
+            for quantity, seconds in found:
+                self._add(self.case, quantity, seconds)
+            self._add(self.case, "CPU of the brokers", _cpu_s(self.cluster) - used_s)
+            real = f"{self.case}, librdkafka"
+            self._add(real, "begun", measure_real(self.cluster, TOPIC, self.protocol, f"real-{group_id}"))
+            if is_killed:
+                killed_s = measure_kill(self.cluster, TOPIC, PARTITIONS, self.protocol, f"killed-{group_id}")
+                self._add(real, RECOVERED, killed_s)
+
+    def _add(self, case: str, quantity: str, seconds: float) -> None:
+        self.results.add("groups", case, self.system, quantity, seconds, "s")
 
 
 async def _warm_up(cluster: Cluster, kind: type[Member]) -> None:
     """A group that is not counted: the topic of its coordinator is made, and its code is warm."""
-    await _measure(cluster, kind, "warm-up", kills=False)
+    await _measure(cluster, kind, "warm-up", kills=0)
 
 
-async def _measure(cluster: Cluster, kind: type[Member], group_id: str, *, kills: bool = True) -> dict[str, float]:
-    """Return the seconds of one group, by figure."""
+async def _measure(cluster: Cluster, kind: type[Member], group_id: str, *, kills: int) -> list[tuple[str, float]]:
+    """Return the seconds of one group, with the names of the figures."""
     bootstrap, reader, roster = bootstrap_of(cluster), new_client(), Roster(PARTITIONS)
     scene = Scene(bootstrap, await topic_of(reader, bootstrap, TOPIC), reader, roster, group_id)
     await asyncio.gather(*[reader.connection(leader) for leader in set(scene.topic.leaders)])
@@ -88,11 +116,10 @@ async def _measure(cluster: Cluster, kind: type[Member], group_id: str, *, kills
             for member in members:
                 member.start()
             await roster.until(lambda: roster.has_begun)
-            found = {"begun": time.perf_counter() - began}
+            found = [("begun", time.perf_counter() - began)]
             await roster.until(lambda: roster.is_even)
-            found["even"] = time.perf_counter() - began
-            if kills:
-                found["recovered after a kill"] = await _kill(members, roster)
+            found.append(("even", time.perf_counter() - began))
+            found += [(RECOVERED, await _kill(members, roster)) for _ in range(kills)]
             return found
     finally:
         await asyncio.gather(*[member.kill() for member in members])

@@ -24,10 +24,9 @@ from random import Random
 from typing import Any, Final, Generic, TypeVar
 
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.records import BatchHeader, Compression, SkimmedRecord
+from ...protocol.records import Compression
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
-from .log_reader import read_log
 from .log_writer import InTransaction, LogRecord, ShardWriter
 
 RETRY_MIN_S: Final = 0.1
@@ -77,8 +76,11 @@ class ActiveShard(ABC, Generic[RecordT]):
         """Begin again, empty."""
 
     @abstractmethod
-    def _replay(self, header: BatchHeader, record: SkimmedRecord) -> None:
-        """Take in a record of the log; raise CorruptRecordError for one that no coordinator wrote."""
+    async def _read(self) -> int:
+        """Take in what is in the log; return the number of records. Raise KafkaError, OSError."""
+
+    async def _prepare(self) -> None:
+        """Complete what was read, before the first request."""
 
     @abstractmethod
     async def _resume(self, records: int) -> None:
@@ -117,12 +119,13 @@ class ActiveShard(ABC, Generic[RecordT]):
             self._clear()
             await asyncio.sleep(retry_s * self._rng.uniform(0.5, 1.0))
             retry_s = min(2 * retry_s, RETRY_MAX_S)
+        await self._prepare()
         self.is_loaded = True
         await self._resume(records)
 
     async def _try_to_load(self) -> int | None:
         try:
-            return await read_log(self.partition, self._replay)
+            return await self._read()
         except OUTSIDE as error:
             message = "%s: the %s could not be read, trying again: %s"
             _log.warning(message, self.partition.partition, self.kind, error)

@@ -11,19 +11,14 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
+from typing import Final
 
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import monotonic_ms
-from ...protocol.records import (
-    BatchHeader,
-    Compression,
-    ControlType,
-    SkimmedRecord,
-    control_type,
-    decompressed_bytes_max,
-)
+from ...protocol.net import Slices, monotonic_ms
+from ...protocol.records import Compression, decompressed_bytes_max
 from ..coordinator import shard as runtime
+from ..coordinator.compacted_shard import CompactedShard
 from ..coordinator.log_writer import InTransaction
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
@@ -50,16 +45,19 @@ from .core.events import (
 from .core.group import Group
 from .core.group_state import GroupState, refused
 from .core.memory import GroupMemory, bytes_of
-from .core.records import GroupKey, GroupRecord, GroupValue, decode_record
+from .core.records import GroupKey, GroupRecord, GroupValue, decode_record, is_offset_key
 from .core.shard import Shard
 from .settings import CoordinatorSettings
 from .share_groups import ShareGroups, ShareSurroundings
+
+RESUME_WEIGHT: Final = 5
+"""What it costs to resume a group, in elements of `pace`."""
 
 _log = logging.getLogger(__name__)
 _of_peers = LimitedLog(_log)
 
 
-class ActiveShard(runtime.ActiveShard[GroupRecord]):
+class ActiveShard(CompactedShard[GroupRecord]):
     """See the module's docstring."""
 
     kind = "groups"
@@ -287,8 +285,25 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
     def _clear(self) -> None:
         self.shard.clear()
 
-    def _replay(self, header: BatchHeader, record: SkimmedRecord) -> None:
-        replay(self.shard, header, record)
+    def _decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
+        return decode_record(key, value)
+
+    def _replay(self, record: GroupRecord) -> None:
+        self.shard.replay(record)
+
+    def _may_wait(self, key: bytes) -> bool:
+        return is_offset_key(key)
+
+    def _replay_undecided(self, producer_id: int, record: GroupRecord) -> None:
+        self.shard.replay_undecided(producer_id, record)
+
+    async def _prepare(self) -> None:
+        await self.consumers.resume()
+        await self.shares.resume()
+        async for some in Slices(list(self.shard.groups.items()), weight=RESUME_WEIGHT):
+            for group_id, group in some:
+                self._perform(group_id, group, group.resume(self.now))
+                self._account_for(group_id)
 
     async def _resume(self, records: int) -> None:
         # Their markers may lie after the end that was read, so the replay has not seen them.
@@ -297,11 +312,6 @@ class ActiveShard(runtime.ActiveShard[GroupRecord]):
         name = self.partition.partition.topic_partition
         groups = len(self.shard.groups) + len(self.shard.consumers) + len(self.shard.shares)
         _log.info("%s: %d groups from %d records", name, groups, records)
-        self.consumers.resume()
-        self.shares.resume()
-        for group_id, group in list(self.shard.groups.items()):
-            self._perform(group_id, group, group.resume(self.now))
-            self._account_for(group_id)
 
     def _release(self) -> None:
         self.consumers.release()
@@ -365,19 +375,3 @@ def _seen(written: asyncio.Future[None]) -> None:
         _of_peers.warning(
             "", "tombstones of a group that is a classic one now were not written: %s", written.exception()
         )
-
-
-def replay(shard: Shard, header: BatchHeader, record: SkimmedRecord) -> None:
-    """Take in a record of the log; raise CorruptRecordError for one that no coordinator wrote."""
-    if header.is_control:
-        kind = control_type(record)
-        if kind in (ControlType.COMMIT, ControlType.ABORT):
-            shard.end_transaction(header.producer_id, is_committed=kind is ControlType.COMMIT)
-        return
-    decoded = None if record.key is None else decode_record(record.key, record.value)
-    if decoded is None:
-        return
-    if header.is_transactional:
-        shard.replay_undecided(header.producer_id, decoded)
-    else:
-        shard.replay(decoded)

@@ -26,13 +26,15 @@ from typing import Any, Final, Generic
 
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import monotonic_ms
+from ...protocol.net import monotonic_ms, pace
 from ..coordinator.shard import ActiveShard
 from .core.decided import Decided, DecidedGroup, GroupT
 from .core.memory import GroupMemory
 from .core.records import GroupRecord
 
 RETRY_MS: Final = 1_000
+RESUME_WEIGHT: Final = 5
+"""What it costs to resume a group besides its members, in elements of `pace`; a member is one."""
 
 _log = LimitedLog(logging.getLogger(__name__))
 
@@ -173,11 +175,14 @@ class DecidedGroups(ABC, Generic[GroupT]):
 
     # Life.
 
-    def resume(self) -> None:
+    async def resume(self) -> None:
         """The partition is read: every member has a whole session from now on."""
-        now_ms = monotonic_ms()
-        for group in self._groups.values():
-            group.resume(now_ms, self._session_timeout_ms(group.group_id))
+        had, turns = 0, pace()
+        for group in list(self._groups.values()):
+            cost = RESUME_WEIGHT + len(group.members)
+            await turns.spend(cost, had)
+            had += cost
+            group.resume(monotonic_ms(), self._session_timeout_ms(group.group_id))
             self._account_for(group)
             self.set_timer(group)
 

@@ -24,6 +24,7 @@ from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices
 from ...protocol.records import BatchHeader, SkimmedRecord
 from ..coordinator import shard as runtime
+from ..coordinator.log_reader import one_by_one, read_log
 from ..coordinator.log_writer import InTransaction
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
@@ -176,6 +177,10 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
 
     def _clear(self) -> None:
         self.shard.clear()
+
+    async def _read(self) -> int:
+        # Its topic is not compacted: an update counts with the snapshot before it, and where it is in the log.
+        return await read_log(self.partition, one_by_one(self._replay))
 
     def _replay(self, header: BatchHeader, record: SkimmedRecord) -> None:
         decoded = None if header.is_control or record.key is None else decode_record(record.key, record.value)

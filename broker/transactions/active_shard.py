@@ -27,8 +27,7 @@ from typing import Final
 from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net import Slices
-from ...protocol.records import BatchHeader, SkimmedRecord
-from ..coordinator import shard as runtime
+from ..coordinator.compacted_shard import CompactedShard
 from ..coordinator.shard import RETRY_MAX_S, RETRY_MIN_S
 from ..replicas.leadership import WallClock
 from ..replicas.partition import Partition
@@ -84,7 +83,7 @@ class ShardServices:
     memory: IdMemory = field(default_factory=IdMemory)
 
 
-class ActiveShard(runtime.ActiveShard[TransactionRecord]):
+class ActiveShard(CompactedShard[TransactionRecord]):
     """See the module's docstring."""
 
     kind = "transactions"
@@ -201,14 +200,13 @@ class ActiveShard(runtime.ActiveShard[TransactionRecord]):
             for transaction in some:
                 self._step(transaction.transactional_id, Resume())
 
-    def _replay(self, header: BatchHeader, record: SkimmedRecord) -> None:
-        if header.is_control or record.key is None:
-            return
-        decoded = decode_record(record.key, record.value)
-        if decoded is not None:
-            before = bytes_of(self.shard.transactions.get(decoded.transactional_id))
-            self.shard.replay(decoded)
-            self._account(before, bytes_of(self.shard.transactions.get(decoded.transactional_id)))
+    def _decode(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
+        return decode_record(key, value)
+
+    def _replay(self, record: TransactionRecord) -> None:
+        before = bytes_of(self.shard.transactions.get(record.transactional_id))
+        self.shard.replay(record)
+        self._account(before, bytes_of(self.shard.transactions.get(record.transactional_id)))
 
     # Transactional ids.
 

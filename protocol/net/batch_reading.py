@@ -34,26 +34,29 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary(
 
 @asynccontextmanager
 async def reading_batch(
-    buf: Buffer, position: int, header: BatchHeader, bytes_max: int = DECOMPRESSED_BYTES_MAX
+    buf: Buffer,
+    position: int,
+    header: BatchHeader,
+    bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    *,
+    weight: float = 1,
+    free: int = FREE_RECORDS,
 ) -> AsyncIterator[Slices[SkimmedRecord]]:
-    """Give the records of the batch at `position`, without their headers, in slices. CorruptRecordError, also while
-    the slices are read.
+    """Give the records of the batch at `position`, without their headers, in slices: each costs the loop `weight`
+    elements, the first `free` ones are left to the caller to account for. CorruptRecordError, also while the slices
+    are read.
     """
     data = _small(buf, position, header, bytes_max)
     if data is not None:
-        yield _slices(data, header, position)
+        yield Slices(skim(data, header, position), weight=weight, free=free)
         return
     turns = _turns.setdefault(asyncio.get_running_loop(), Turns(LARGE_BATCHES_MAX))
     await turns.take()
     try:
         data = await asyncio.to_thread(decompressed, buf, position, header, bytes_max)
-        yield _slices(data, header, position)
+        yield Slices(skim(data, header, position), weight=weight, free=free)
     finally:
         turns.give_back()
-
-
-def _slices(data: bytes, header: BatchHeader, position: int) -> Slices[SkimmedRecord]:
-    return Slices(skim(data, header, position), free=FREE_RECORDS)
 
 
 def _small(buf: Buffer, position: int, header: BatchHeader, bytes_max: int) -> bytes | None:

@@ -91,12 +91,12 @@ class Slices(Generic[T]):
     loop early leaves nothing.
     """
 
-    __slots__ = ("_free", "_had", "_items", "_size", "_weight")
+    __slots__ = ("_cost", "_free", "_had", "_items", "_size")
 
-    def __init__(self, items: Iterable[T], *, weight: int = 1, free: int = 0) -> None:
+    def __init__(self, items: Iterable[T], *, weight: float = 1, free: int = 0) -> None:
         self._items: Iterator[T] = iter(items)
-        self._weight = weight
-        self._size = max(SLICE_ELEMENTS // weight, 1)
+        self._size = max(int(SLICE_ELEMENTS / weight), 1)
+        self._cost = int(self._size * weight)
         self._free = free
         self._had = 0
 
@@ -109,8 +109,8 @@ class Slices(Generic[T]):
             if some:
                 return some
             raise StopAsyncIteration
-        await pace().spend(self._size * self._weight, self._had)
-        self._had += self._size * self._weight
+        await pace().spend(self._cost, self._had)
+        self._had += self._cost
         some = list(islice(self._items, self._size))
         if not some:
             raise StopAsyncIteration

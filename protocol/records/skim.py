@@ -10,12 +10,15 @@ records, which its header states, whatever its headers hold. The rules of `recor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..errors import CorruptRecordError
 from ..wire.varint import read_varint, read_varlong
 from .batch_header import BatchHeader, TimestampType
 from .budget import BATCH_ELEMENTS_MAX
+
+_TIMESTAMP_MIN: Final = -(2**63)
+_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class SkimmedRecord(NamedTuple):
@@ -52,16 +55,39 @@ def skim(data: bytes, header: BatchHeader, position: int = 0) -> Iterator[Skimme
     check_elements(header.record_count, header, position)
     appended_at = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
     base_offset, last_offset = header.base_offset, header.last_offset
+    base_timestamp, size, new = header.base_timestamp, len(data), tuple.__new__
     previous, at = base_offset - 1, 0
     for index in range(header.record_count):
+        start = at
         try:
-            record = _skim_record(data, at, base_offset, header.base_timestamp, appended_at)
-            if not previous < record.offset <= last_offset:
-                raise ValueError(f"offset {record.offset} after {previous} in a batch that ends at {last_offset}")
+            # Most numbers take one byte; a call for each would be most of what a record costs.
+            byte = data[at]
+            length, at = (byte >> 1 ^ -(byte & 1), at + 1) if byte < 0x80 else read_varint(data, at)
+            end = at + length
+            if length < 0 or end > size:
+                raise ValueError(f"record length {length} where {size - at} bytes are left")
+            byte = data[at + 1]
+            delta, at = (byte >> 1 ^ -(byte & 1), at + 2) if byte < 0x80 else read_varlong(data, at + 1)
+            timestamp = base_timestamp + delta if appended_at is None else appended_at
+            if not _TIMESTAMP_MIN <= timestamp <= _TIMESTAMP_MAX:
+                raise ValueError(f"timestamp {timestamp} is no int64")
+            byte = data[at]
+            delta, at = (byte >> 1 ^ -(byte & 1), at + 1) if byte < 0x80 else read_varint(data, at)
+            byte = data[at]
+            key_size, key_at = (byte >> 1 ^ -(byte & 1), at + 1) if byte < 0x80 else read_varint(data, at)
+            at = key_at + key_size if key_size > 0 else key_at
+            byte = data[at]
+            value_size, value_at = (byte >> 1 ^ -(byte & 1), at + 1) if byte < 0x80 else read_varint(data, at)
+            stop = value_at + value_size if value_size > 0 else value_at
+            if key_size < -1 or value_size < -1 or stop >= end:
+                raise ValueError(f"key of {key_size} bytes, value of {value_size}, in a record of {length}")
+            offset = base_offset + delta
+            if not previous < offset <= last_offset:
+                raise ValueError(f"offset {offset} after {previous} in a batch that ends at {last_offset}")
         except (IndexError, ValueError) as error:
-            raise record_fault(error, index, at, header, position) from error
-        previous, at = record.offset, record.end
-        yield record
+            raise record_fault(error, index, start, header, position) from error
+        previous, at = offset, end
+        yield new(SkimmedRecord, (offset, timestamp, data, key_at, key_size, value_at, value_size, end))
     check_end(data, at, header, position)
 
 
@@ -84,23 +110,3 @@ def record_fault(error: Exception, index: int, at: int, header: BatchHeader, pos
     return CorruptRecordError(
         f"record {index} of {header.record_count} (from byte {at} of the records): {reason}", position
     )
-
-
-def _skim_record(
-    data: bytes, start: int, base_offset: int, base_timestamp: int, appended_at: int | None
-) -> SkimmedRecord:
-    length, start = read_varint(data, start)
-    end = start + length
-    if length < 0 or end > len(data):
-        raise ValueError(f"record length {length} where {len(data) - start} bytes are left")
-    timestamp_delta, at = read_varlong(data, start + 1)
-    timestamp = base_timestamp + timestamp_delta if appended_at is None else appended_at
-    if not -(2**63) <= timestamp < 2**63:
-        raise ValueError(f"timestamp {timestamp} is no int64")
-    offset_delta, at = read_varint(data, at)
-    key_size, key_at = read_varint(data, at)
-    value_size, value_at = read_varint(data, key_at + key_size if key_size > 0 else key_at)
-    stop = value_at + value_size if value_size > 0 else value_at
-    if key_size < -1 or value_size < -1 or stop >= end:
-        raise ValueError(f"key of {key_size} bytes, value of {value_size}, in a record of {length}")
-    return SkimmedRecord(base_offset + offset_delta, timestamp, data, key_at, key_size, value_at, value_size, end)

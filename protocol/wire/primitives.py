@@ -248,6 +248,8 @@ class Reader(_Stepped):
 
     def nullable_text(self, length: int) -> str | None:
         """A string of that length in bytes, -1 for null."""
+        if not length:
+            return ""
         if length < 0 and self._is_null(length):
             return None
         if length > STRING_SIZE_MAX:

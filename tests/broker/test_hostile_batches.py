@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 
 import pytest
 
+from tierfetch.broker.coordinator.core.last_records import LastRecords
 from tierfetch.broker.coordinator.log_reader import replay_batch
-from tierfetch.broker.groups.active_shard import replay
-from tierfetch.broker.groups.core.group_state import GroupSettings
-from tierfetch.broker.groups.core.shard import Shard
 from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION
@@ -68,8 +65,5 @@ async def test_batches_for_a_compacted_topic_keep_their_order_while_keys_are_che
 async def test_groups_come_back_over_a_batch_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
     bomb = header_bomb(24 * MIB)
     with caplog.at_level(logging.ERROR):
-        assert (
-            await replay_batch(partial(replay, Shard(GroupSettings())), bomb, 0, parse_header(bomb), MIB, name="t-0")
-            == 0
-        )
+        assert await replay_batch(LastRecords().take, bomb, 0, parse_header(bomb), MIB, name="t-0") == 0
     assert "t-0: offsets 0 to 0 are skipped" in caplog.text

@@ -16,11 +16,13 @@ the topic skip them.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, cast
 from uuid import UUID
 
-from ....protocol import CorruptRecordError
+from ....protocol import CorruptRecordError, value
 from ....protocol.wire import MalformedMessageError, Reader, Writer
 from .consumer.records import (
     ConsumerKey,
@@ -42,7 +44,11 @@ from .share.records import (
 NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1
 
-_OFFSET_KEY_VERSIONS: Final = frozenset({0, 1})
+SCOPES_MAX: Final = 1024
+SCOPE_BYTES_MAX: Final = 1024
+"""Pairs of a group and a topic that are kept decoded: a group commits many partitions of a topic, which share them."""
+
+_OFFSET_KEYS: Final = frozenset({b"\x00\x00", b"\x00\x01"})
 _OFFSET_KEY: Final = 1
 _GROUP_KEY: Final = 2
 _FLEXIBLE_SINCE: Final = 4
@@ -52,9 +58,11 @@ _OFFSET_VALUE: Final = 3
 _OFFSET_WITH_TOPIC_ID: Final = 4
 _GROUP_VALUE: Final = 3
 _TOPIC_ID_TAG: Final = 0
+_PARTITION: Final = struct.Struct(">i")
+_OFFSET_AND_EPOCH: Final = struct.Struct(">qi")
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@value(order=True)
 class OffsetKey:
     """The position of a group in a partition."""
 
@@ -63,7 +71,7 @@ class OffsetKey:
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupKey:
     """The group itself."""
 
@@ -73,7 +81,7 @@ class GroupKey:
 Key = OffsetKey | GroupKey | ConsumerKey | ShareGroupKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class OffsetValue:
     """What was committed. Times in ms since the epoch; an `expire_timestamp_ms` is the client's own wish."""
 
@@ -114,7 +122,7 @@ class GroupValue:
 Value = OffsetValue | GroupValue | ConsumerValue | ShareValue
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupRecord:
     """One record; a `value` of None is a tombstone."""
 
@@ -160,7 +168,7 @@ def encode_value(value: OffsetValue | GroupValue | ConsumerValue) -> bytes:
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
     """None for a record of another kind. CorruptRecordError for one that cannot be read."""
     try:
-        decoded = _decode_key(_reader(key))
+        decoded = _decode_key(key)
         if decoded is None:
             return None
         if value is None:
@@ -181,17 +189,36 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         raise CorruptRecordError(f"a record of consumer groups: {error}") from error
 
 
+def is_offset_key(key: bytes) -> bool:
+    """Return whether a key is that of an offset, as far as its version says."""
+    return key[:2] in _OFFSET_KEYS
+
+
 def _reader(data: bytes) -> Reader:
     return Reader(memoryview(data), 0, flexible=False)
 
 
-def _decode_key(reader: Reader) -> Key | None:
+def _decode_key(key: bytes) -> Key | None:
+    if is_offset_key(key):
+        # A key from outside may be long; what is kept is bounded.
+        scope = _scope if len(key) <= SCOPE_BYTES_MAX else _read_scope
+        group_id, topic, position = scope(key[: -_PARTITION.size])
+        return OffsetKey(group_id, topic, _PARTITION.unpack_from(key, position)[0])
+    reader = _reader(key)
     version = reader.int16()
-    if version in _OFFSET_KEY_VERSIONS:
-        return OffsetKey(reader.string(), reader.string(), reader.int32())
     if version == _GROUP_KEY:
         return GroupKey(reader.string())
     return decode_consumer_key(version, reader) or decode_share_key(version, reader)
+
+
+def _read_scope(prefix: bytes) -> tuple[str, str, int]:
+    """Return the group and the topic of an offset's key, without its partition's number, and where that begins."""
+    reader = _reader(prefix)
+    reader.int16()
+    return reader.string(), reader.string(), reader.position
+
+
+_scope = lru_cache(SCOPES_MAX)(_read_scope)
 
 
 def _encode_offset(value: OffsetValue) -> bytes:
@@ -216,8 +243,7 @@ def _encode_offset(value: OffsetValue) -> bytes:
 
 
 def _decode_offset(reader: Reader, version: int) -> OffsetValue:
-    offset = reader.int64()
-    leader_epoch = reader.int32() if version >= 3 else NO_LEADER_EPOCH
+    offset, leader_epoch = reader.unpack(_OFFSET_AND_EPOCH) if version >= 3 else (reader.int64(), NO_LEADER_EPOCH)
     metadata = reader.string()
     commit_timestamp_ms = reader.int64()
     expire_timestamp_ms = reader.int64() if version == 1 else NO_TIMESTAMP

@@ -19,7 +19,8 @@ from .consumer.records import NOTHING, Assignment, Current, GroupEpoch, MemberSt
 OVERHEAD_BYTES: Final = 1024
 """A member besides its texts and assignments, or the group itself."""
 PARTITION_BYTES: Final = 64
-
+SESSION_HEARTBEATS_MIN: Final = 2
+"""In sessions of fewer heartbeats every member seems to be silent, so it means nothing before the end."""
 SETTLING_INTERVAL_MIN_MS: Final = 250
 SETTLING_MS_EACH: Final = 2
 """The time for each member that may come again soon: together they send 500 heartbeats a second at most meanwhile."""
@@ -120,11 +121,14 @@ class TargetedGroup(Generic[MemberT]):
         """The version of the topics that `metadata_hash` was compared with; None if that is not known."""
         self.bytes_held = OVERHEAD_BYTES
 
-    def next_heartbeat_ms(self, interval_ms: int, now_ms: int) -> int:
+    def next_heartbeat_ms(self, timeouts: GroupTimeouts, now_ms: int) -> int:
         """Return after how long a member shall come: its interval, or until just after another one is lost if that is
         sooner, so that what that one had is given out at once. Who would have come within an interval of the loss
         comes within a spread of it, in the same order.
         """
+        interval_ms = timeouts.heartbeat_interval_ms
+        if timeouts.session_timeout_ms < SESSION_HEARTBEATS_MIN * interval_ms:
+            return interval_ms
         lost_ms = self.sessions.first_before(now_ms + interval_ms)
         if lost_ms is None:
             return interval_ms

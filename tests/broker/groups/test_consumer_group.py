@@ -63,6 +63,14 @@ def test_members_are_heard_sooner_while_their_group_settles() -> None:
     assert [stage.hear(each).heartbeat_interval_ms for each in (x, y)] == [interval_ms, interval_ms]
 
 
+def test_in_short_sessions_silence_means_nothing() -> None:
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.settings = replace(stage.settings, session_timeout_ms=2 * stage.settings.heartbeat_interval_ms - 1)
+    stage.settle(x, y)
+    stage.now_ms += stage.settings.session_timeout_ms - 1
+    assert stage.hear(x).heartbeat_interval_ms == stage.settings.heartbeat_interval_ms
+
+
 def test_a_deadline_that_moves_is_looked_at_only_once_it_may_be_over() -> None:
     deadlines = Deadlines()
     assert deadlines.not_before_ms() is None

@@ -106,7 +106,7 @@ def _bump(decision: Decision, world: World) -> None:
 
 def heartbeat_interval_ms(group: ConsumerGroup, current: Current, world: World) -> int:
     """Return when a member shall come next: sooner while it waits for others, or others may wait for it."""
-    interval_ms = group.next_heartbeat_ms(world.settings.heartbeat_interval_ms, world.now_ms)
+    interval_ms = group.next_heartbeat_ms(world.settings, world.now_ms)
     is_young = group.changed_ms is not None and world.now_ms - group.changed_ms < world.settings.heartbeat_interval_ms
     is_settling = is_young or current.state is not MemberState.STABLE
     return min(interval_ms, world.settling_interval_ms) if is_settling else interval_ms

@@ -18,17 +18,22 @@ A member comes before its assignments, a tombstone of it after theirs, as Kafka'
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
+from .....protocol import value
 from .....protocol.wire import MalformedMessageError, Reader, Writer
 
 Assignment = Mapping[UUID, frozenset[int]]
 """Partitions by topic id; no topic without partitions."""
 NOTHING: Final[Assignment] = {}
+LAYOUTS_MAX: Final = 128
+"""Numbers of partitions for which the layout of an array is kept."""
 _VERSION: Final = 0
 _EPOCHS_TAG: Final = 0
 _Epochs = dict[int, list[tuple[UUID, list[int]]]]
@@ -55,7 +60,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConsumerKey:
     """`name` is a member id, or a regular expression."""
 
@@ -64,7 +69,7 @@ class ConsumerKey:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupEpoch:
     """Bumped with every change of members, subscriptions and topics."""
 
@@ -95,21 +100,21 @@ class Subscriber:
     classic: ClassicMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TargetEpoch:
     """The group epoch that the target assignment was made for."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Target:
     """What a member shall own."""
 
     assignment: Assignment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Current:
     """What a member owns, and what it has still to give up."""
 
@@ -145,6 +150,8 @@ class Resolved:
 
 
 ConsumerValue = GroupEpoch | Subscriber | TargetEpoch | Target | Current | Resolved
+_KINDS: Final = {int(kind): kind for kind in Kind}
+_STATES: Final = {int(state): state for state in MemberState}
 _NAMED: Final = frozenset({Kind.MEMBER, Kind.TARGET_MEMBER, Kind.CURRENT, Kind.REGEX})
 
 
@@ -152,7 +159,9 @@ def normalized(partitions: Iterable[tuple[UUID, Iterable[int]]]) -> Assignment:
     """Return partitions as an assignment."""
     assignment: dict[UUID, frozenset[int]] = {}
     for topic_id, numbers in partitions:
-        merged = assignment.get(topic_id, frozenset()) | frozenset(numbers)
+        merged = frozenset(numbers)
+        if topic_id in assignment:
+            merged |= assignment[topic_id]
         if merged:
             assignment[topic_id] = merged
     return assignment
@@ -176,9 +185,8 @@ def encode_consumer_key(key: ConsumerKey) -> bytes:
 
 def decode_consumer_key(version: int, reader: Reader) -> ConsumerKey | None:
     """Return a key of which the version is read; None if it is of another kind."""
-    try:
-        kind = Kind(version)
-    except ValueError:
+    kind = _KINDS.get(version)
+    if kind is None:
         return None
     return ConsumerKey(kind, reader.string(), reader.string() if kind in _NAMED else "")
 
@@ -277,14 +285,13 @@ def _read_target(reader: Reader) -> Target:
 
 def _read_current(reader: Reader) -> Current:
     epoch, previous_epoch, state = reader.int32(), reader.int32(), reader.int8()
-    known = state in {each.value for each in MemberState}
     earlier: _Epochs = {}
     assigned, revoking = _read_held(reader, earlier), _read_held(reader, earlier)
     epochs = {each: normalized(topics) for each, topics in earlier.items() if each != max(epoch, 0)}
     return Current(
         epoch=epoch,
         previous_epoch=previous_epoch,
-        state=MemberState(state) if known else MemberState.UNKNOWN,
+        state=_STATES.get(state, MemberState.UNKNOWN),
         assigned=assigned,
         revoking=revoking,
         epochs=epochs,
@@ -296,7 +303,7 @@ def _read_held(reader: Reader, earlier: _Epochs) -> Assignment:
     topics = []
     for _ in range(reader.array_length()):
         topic_id = reader.uuid()
-        numbers = [reader.int32() for _ in range(reader.array_length())]
+        numbers = reader.unpack(_numbers(reader.array_length()))
         tagged = reader.tagged_fields()
         if topic_id is None:
             continue
@@ -390,11 +397,16 @@ def _epochs(numbers: list[int], since: Mapping[int, int]) -> bytes:
     return bytes(writer.out)
 
 
+@lru_cache(LAYOUTS_MAX)
+def _numbers(count: int) -> struct.Struct:
+    return struct.Struct(f">{count}i")
+
+
 def read_assignment(reader: Reader) -> Assignment:
     topics = []
     for _ in range(reader.array_length()):
         topic_id = reader.uuid()
-        numbers = [reader.int32() for _ in range(reader.array_length())]
+        numbers = reader.unpack(_numbers(reader.array_length()))
         reader.tagged_fields()
         if topic_id is not None:
             topics.append((topic_id, numbers))

@@ -93,7 +93,7 @@ def heartbeat(decision: ShareDecision, beat: ShareBeat, world: ShareWorld) -> To
     return Told(
         beat.member_id,
         current.epoch,
-        group.next_heartbeat_ms(world.settings.heartbeat_interval_ms, world.now_ms),
+        group.next_heartbeat_ms(world.settings, world.now_ms),
         current.assigned if is_told else None,
     )
 
