@@ -88,9 +88,8 @@ def up(
       tierfetch topics create orders --partitions 6 --replication 3 --config remote.storage.enable=true
 
     Brokers listen on PORT and the ports after it, controllers after those; metrics are on the ports after these, those
-    of brokers first. With --dir the cluster is there again the
-    next time; without, its data is removed at the end. While it is the only local cluster, other commands find it by
-    themselves.
+    of brokers first. With --dir the cluster is there again the next time; without, its data is removed at the end.
+    While it is the only local cluster, other commands find it by themselves.
     """
     if options and tier is None:
         raise click.UsageError("--option is for the tier's plugin: name it with --tier, such as --tier s3")
@@ -111,9 +110,7 @@ def up(
         )
         _check_controllers(order)
         running = _nodes(order, given)
-        taken = taken_port(range(port, order.metrics_ports.stop))
-        if taken is not None:
-            raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
+        _check_ports(range(port, order.metrics_ports.stop))
         _check_tier(order.tier)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # what has been started must not outlive us
         console = Console(stderr=as_json)
@@ -168,6 +165,12 @@ class _Order:
         """The ports of brokers, then those of controllers that are processes of their own."""
         first = self.controller_ports.stop
         return range(first, first + self.brokers + (0 if self.combined else self.controllers))
+
+
+def _check_ports(ports: range) -> None:
+    taken = taken_port(ports)
+    if taken is not None:
+        raise click.ClickException(f"port {taken} is taken: stop who listens there, or choose others with --port")
 
 
 def _check_controllers(order: _Order) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import click
 from click.exceptions import Exit
@@ -87,9 +86,11 @@ _EXTRAS = {
 class _RootGroup(LazyGroup):
     """What is missing of an extra is said here, for all commands; what interrupts one ends it without a word."""
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
         with _quietly_interrupted():
-            return super().make_context(*args, **kwargs)
+            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         with _quietly_interrupted():
