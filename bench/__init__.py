@@ -27,7 +27,9 @@ model_speed  measures how fast the model is.
 simulation   measures how fast the simulator is.
 ceiling      measures what the machine allows without any broker.
 warm_memory  hands memory that the host has already backed to the system under test.
-fetching/    measures what brokers serve to a reader that decodes nothing.
+copying/     measures what producers wait for while segments are copied to the tier.
+curves/      measures how costs grow with partitions and with clients.
+fetching/    measures what brokers serve to a reader that decodes nothing, from disks and from S3.
 everything/  runs all of them in a short form.
 model/       checks the model's predictions against real replacements.
 partitions/  measures a broker with many partitions, from start to failover.

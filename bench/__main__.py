@@ -68,7 +68,10 @@ BENCHMARKS: dict[str, Benchmark] = {
 }
 SUITES = {
     "all": "everything.command",
+    "copying": "copying.command",
+    "curves": "curves.command",
     "fetch": "fetching.command",
+    "fetch-s3": "fetching.from_s3",
     "model": "model.command",
     "partitions": "partitions.command",
     "soak": "soak.command",
@@ -87,8 +90,8 @@ SUITES = {
 def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_path: Path) -> None:
     """Measure tierfetch and Apache Kafka 4.3.0 in turn, on the same machine and data. Never a gate.
 
-    `all`, which runs most in half an hour, and `fetch`, `model`, `partitions`, `soak` and `spark` have options of their
-    own: `python -m bench all --help`.
+    `all`, which runs most in half an hour, and `copying`, `curves`, `fetch`, `fetch-s3`, `model`, `partitions`, `soak`
+    and `spark` have options of their own: `python -m bench all --help`.
     """
     console = Console()
     systems = [TIERFETCH]

@@ -30,7 +30,7 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
                 results.add("consume", case, system.name, "throughput", records * RECORD_BYTES / 1e6 / seconds, "MB/s")
 
 
-def wait_moved(directory: Path, topic: str, partitions: int = 1) -> None:
+def wait_moved(directory: Path, topic: str, partitions: int = 1, segment_bytes: int = SEGMENT_BYTES) -> None:
     for _ in poll(STEP_TIMEOUT_S, "closed segments to leave the local disk", 0.2):
-        if log_bytes(directory, topic) <= partitions * SEGMENT_BYTES:
+        if log_bytes(directory, topic) <= partitions * segment_bytes:
             return

@@ -52,13 +52,21 @@ OPTION = {"follower.fetch.last.tiered.offset.enable": "true"}
 
 
 @contextmanager
-def _run_tierfetch(base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]) -> Iterator[Cluster]:
-    """Run tierfetch with one controller, as Apache Kafka runs."""
-    tier = TierSettings("local", {"dir": str(base / "tier")}) if tiered else None
+def run_tierfetch(
+    base: Path, brokers: int, tier: TierSettings | None, configs: Mapping[str, str]
+) -> Iterator[LocalCluster]:
+    """Run tierfetch over any tier, with one controller, as Apache Kafka runs."""
     with LocalQuorum(base, 1, first_id=CONTROLLER_ID) as quorum:
         controllers = quorum.bootstrap_controllers
         with LocalCluster(base, range(1, brokers + 1), tier=tier, configs=configs, controllers=controllers) as cluster:
             yield cluster
+
+
+def _run_tierfetch(
+    base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]
+) -> AbstractContextManager[Cluster]:
+    tier = TierSettings("local", {"dir": str(base / "tier")}) if tiered else None
+    return run_tierfetch(base, brokers, tier, configs)
 
 
 def _run_kafka(base: Path, brokers: int, tiered: bool, configs: Mapping[str, str]) -> AbstractContextManager[Cluster]:

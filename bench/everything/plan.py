@@ -50,12 +50,14 @@ def _suite(name: str, options: str, estimate_s: float) -> Entry:
 
 
 PLAN: Final = (
-    Entry("fetch", "--size-mb 200 --rounds 5 --connections 1 --connections 4", 150, is_suite=True),
-    Entry("replication", "--size-mb 400 --runs 1 --rounds 5", 200),
+    Entry("fetch", "--size-mb 200 --rounds 4 --connections 1 --connections 4", 125, is_suite=True),
+    _suite("fetch-s3", "--size-mb 300 --rounds 2 --connections 4 --probes 4", 60),
+    Entry("replication", "--size-mb 400 --runs 1 --rounds 3", 120),
     Entry("produce", "--size-mb 100 --runs 2", 70),
-    Entry("replace", "--size-mb 300 --runs 1", 150),
-    Entry("consume", "--size-mb 200 --runs 5", 60),
-    Entry("latency", "--size-mb 300 --runs 1", 70),
+    Entry("replace", "--size-mb 200 --runs 1", 130),
+    Entry("consume", "--size-mb 200 --runs 3", 50),
+    Entry("latency", "--size-mb 200 --runs 1", 60),
+    _suite("copying", "--tiers s3 --size-mb 200 --rounds 1 --alone-s 5", 40),
     Entry("kill", "--runs 1", 80),
     Entry("tls", "--size-mb 100 --runs 2", 70),
     Entry("startup", "--runs 2", 60),
@@ -71,6 +73,7 @@ PLAN: Final = (
     _alone("simulation", "--runs 1", 50),
     _alone("planner", "--runs 1", 40),
     _alone("model-speed", "--runs 1", 20),
+    _suite("curves", "--again --against nothing --counts 1 --counts 100 --size-mb 20 --requests 2000", 40),
     _suite("partitions", "--count 200 --records-per-s 10 --steady-s 10", 60),
     _suite("soak", "--minutes 1", 75),
     _suite("spark", "table --size-mb 100 --runs 1", 60),

@@ -1,5 +1,7 @@
-"""Start real Apache Kafka on loopback, for benchmarks and interoperability tests.
+"""Start what benchmarks and interoperability tests need beside us, on loopback.
 
-kafka  starts a cluster: one controller and some brokers, with tiering.
+kafka  starts a cluster of Apache Kafka: one controller and some brokers, with tiering.
 jars   fetches Apache Kafka's jars from Maven Central.
+s3     starts an S3 server that is written in Go, and builds it on first use.
+relay  is a network of a known delay.
 """

@@ -1,0 +1,98 @@
+"""`python -m bench copying`: what producers wait for while closed segments are copied to the tier, for each plugin."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tierfetch.cli.options import table_console
+
+from ..lab.s3 import S3UnavailableError, s3_program
+from ..measure import Results
+from .phases import Case, Phase, cases
+from .report import add_pooled, add_round, print_report
+from .session import Load, session
+from .tiers import S3, TIERS
+
+
+@click.command("copying")
+@click.option("--tiers", type=click.Choice(TIERS), multiple=True, default=TIERS, show_default=True)
+@click.option(
+    "--size-mb",
+    type=click.IntRange(min=150),
+    default=500,
+    show_default=True,
+    help="The backlog of each round, in millions of bytes.",
+)
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option(
+    "--records-per-s", type=click.FloatRange(min=1), default=1_000.0, show_default=True, help="Records of 1 kB."
+)
+@click.option(
+    "--alone-s", type=click.FloatRange(min=1), default=10.0, show_default=True, help="How long nothing is copied."
+)
+@click.option(
+    "--switch-interval-ms",
+    "intervals_ms",
+    type=click.FloatRange(min=0.01),
+    multiple=True,
+    help="Run each tier with these switch intervals of the brokers' interpreters, to see what the lock does.",
+)
+@click.option(
+    "--json", "path", type=click.Path(path_type=Path), default="bench-results/copying.json", show_default=True
+)
+def main(
+    tiers: tuple[str, ...],
+    size_mb: int,
+    rounds: int,
+    records_per_s: float,
+    alone_s: float,
+    intervals_ms: tuple[float, ...],
+    path: Path,
+) -> None:
+    """What producers wait for while closed segments are copied to the tier: by a directory, S3 and fsspec."""
+    console, results = table_console(), Results()
+    measured = cases(_that_run(tiers, console), intervals_ms)
+    if not measured:
+        raise click.ClickException("no tier is left to be measured")
+    load = Load(size_mb, records_per_s, alone_s)
+    for case in measured:
+        _measure(console, results, case, load, rounds)
+        results.write(path, " ".join(["python -m bench", *sys.argv[1:]]))
+    print_report(console, results, measured)
+    console.print(f"Figures: {path}")
+
+
+def _that_run(tiers: tuple[str, ...], console: Console) -> list[str]:
+    if S3 not in tiers:
+        return list(tiers)
+    try:
+        s3_program()
+    except S3UnavailableError as error:
+        console.print(f"[yellow]{S3} is left out: {error}[/]")
+        return [tier for tier in tiers if tier != S3]
+    return list(tiers)
+
+
+def _measure(console: Console, results: Results, case: Case, load: Load, rounds: int) -> None:
+    """Run a case's cluster through all rounds. A round that fails ends the benchmark."""
+    pooled = defaultdict[Phase, list[float]](list)
+    base = Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
+    try:
+        with session(case, base, load) as running:
+            for number in range(rounds):
+                console.print(f"{case.name}: round {number + 1} of {rounds}")
+                found = running.measure(number)
+                add_round(results, case, found)
+                for phase, one in found.items():
+                    pooled[phase] += one.latencies_ms
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+    for phase, latencies in pooled.items():
+        add_pooled(results, case, phase, latencies)
