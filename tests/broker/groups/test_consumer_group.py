@@ -383,6 +383,21 @@ def test_G1_a_member_commits_in_an_older_epoch_what_it_has_had_since_then() -> N
         stage.group.judge_commit("x", 2, [(None, 0)])
 
 
+def test_G1_what_a_member_has_still_to_give_up_it_has_had_since_it_got_it() -> None:
+    stage, x = Stage(topics(a=2)), Client("x")
+    stage.hear(x)
+    stage.topics = topics(a=3)
+    assert stage.beat(x.beat()).epoch == 2
+    for name in ("y", "z"):
+        stage.hear(Client(name))
+    stage.beat(x.beat())
+    current = stage.group.current("x")
+    assert (current.state, current.epoch, x.epoch) == (MemberState.UNREVOKED_PARTITIONS, 2, 1), "both answers are lost"
+    assert current.since(A) == {0: 1, 1: 1, 2: 2}
+    assert may_commit(stage, "x", 1, 0, 1)
+    assert not may_commit(stage, "x", 1, 2)
+
+
 def test_G1_a_member_that_begins_again_commits_nothing_of_before() -> None:
     stage, x = Stage(topics(a=2)), Client("x", instance="i")
     stage.hear(x)

@@ -272,13 +272,17 @@ async def test_a_fetch_that_waits_for_the_tier_keeps_nothing_from_others_but_wha
 
 
 class LateTier:
-    """Brings nothing in time as often as the test says, and then the first record."""
+    """Brings nothing in time, which is `wait_s`, as often as the test says, and then the first record."""
 
-    def __init__(self, late: int) -> None:
+    def __init__(self, late: int, wait_s: float = 0.0) -> None:
         self.late = late
+        self.wait_s = wait_s
+        self.reads = 0
 
     async def read(self, asked: RemoteRead) -> RemoteRecords | None:
         self.late -= 1
+        self.reads += 1
+        await asyncio.sleep(self.wait_s)
         return RemoteRecords(b"", asked.offset) if self.late >= 0 else RemoteRecords(batch(b"a" * 30), 1)
 
 
@@ -293,13 +297,14 @@ async def test_what_the_tier_does_not_bring_in_time_is_looked_for_again_while_th
 
 
 async def test_a_fetch_ends_with_its_wait_while_the_tier_is_late_and_locks_nothing(host: Host) -> None:
-    tier = LateTier(2**31)
+    tier = LateTier(2**31, wait_s=0.05)
     scene = Scene(host, remote=tier)
     old = await host.topic("old", 1, config=LogConfig(segment_bytes=100, remote_storage_enable=True))
     await append(old, *(batch(b"a" * 30) for _ in range(4)))
     await old.log.delete_local_segments(3)
     member = Member(scene, "a", id_of(old))
     assert (await member.fetch(max_wait_ms=20)).acquired == ()
+    assert tier.reads == 1, "the tier is waited for once, not again for the last look"
     live = scene.groups.partitions.find(key_of(old))
     assert live is not None
     assert not live.is_being_read

@@ -26,6 +26,7 @@ from tierfetch.protocol.messages.transactions import (
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TRANSACTION_STATE_TOPIC
+from tierfetch.tests.broker.groups.conversation import ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.transactions.test_brokers import CONFIGS, NONE, Producer, client, stable_and_end
 
@@ -103,6 +104,46 @@ async def test_A2_a_producer_that_nobody_has_is_let_in_nowhere(nodes: Nodes, cli
     assert await producer.end() is NONE
     await producer.until_in(TransactionState.COMPLETE_COMMIT)
     assert stable_and_end(nodes, 1, "t") == (2, 2)
+
+
+async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_that_producers_know(
+    nodes: Nodes, client: KafkaClient
+) -> None:
+    """In an epoch before its own a member commits what it has had since, as outside a transaction (KIP-1251)."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    one = await ready(nodes, 1)
+    await one.beat(group="g")
+    await one.beat("n", group="g")
+    assert (await one.beat("m", 1, group="g")).member_epoch == 2
+    producer = Producer(nodes, client)
+    await producer.init()
+
+    async def commit(member: str, epoch: int) -> ErrorCode:
+        offset = TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id="tx",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            group_id="g",
+            member_id=member,
+            generation_id=epoch,
+            topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(offset,)),),
+        )
+        (code,) = codes_in(await producer.send(1, request, 5))
+        return code
+
+    assert await commit("m", 3) is ErrorCode.illegal_generation
+    assert await commit("m", 0) is ErrorCode.illegal_generation
+    assert await commit("n", 1) is ErrorCode.illegal_generation, "it has nothing"
+    assert await commit("x", 1) is ErrorCode.unknown_member_id
+    assert await commit("m", 1) is NONE
+    assert await commit("m", 2) is NONE
+    assert await producer.end() is NONE
+    await producer.until_in(TransactionState.COMPLETE_COMMIT)
+    assert await one.committed("g") == {"t-0": 1}
 
 
 @pytest.mark.parametrize("commit", [True, False])
