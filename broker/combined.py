@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from ..controller import ControllerService, controller_families, open_controller
+from ..controller import NEW_CLUSTER_LEVELS, ControllerService, controller_families, open_controller
 from ..plugin_registry import REPLICA_PLACEMENT
 from ..protocol import StartWaits
 from ..quorum import CONTROLLER_KEYS, ControllerConfig, QuorumListener, parse_controller_config
@@ -80,12 +80,13 @@ async def open_combined(
     listeners: Sequence[QuorumListener] = (),
     on_controller: Callable[[ControllerService], None] = no_observer,
     on_hosting: Callable[[Broker], None] = no_broker,
+    first_levels: Mapping[str, int] = NEW_CLUSTER_LEVELS,
 ) -> AsyncIterator[CombinedNode]:
     """Run both roles. Raise StartError, and what a controller's start raises.
 
     Each role has an environment of its own, and closes its disk. `listeners` follow the metadata log after both roles.
     `on_controller` is called before the broker starts: a broker waits for a quorum, which may need other processes.
-    `on_hosting`: see `open_broker`.
+    `on_hosting`: see `open_broker`; `first_levels`: see `open_controller`.
     """
     waits = waits or StartWaits()
     async with AsyncExitStack() as stack:
@@ -101,6 +102,7 @@ async def open_combined(
                 replace(machine, lock_directory=locks.lock),
                 check_broker_configs=check_dynamic_configs,
                 listeners=(view, *listeners),
+                first_levels=first_levels,
             )
         )
         view.attach(controller.node)

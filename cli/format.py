@@ -6,11 +6,14 @@ import asyncio
 import json
 import random
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import click
 
 from ..broker import NodeEnvironment
+from ..controller import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
+from ..controller.records import FeatureLevelRecord, encode_record
 from ..log.core import parse_host_and_port
 from ..protocol import OUTSIDE, OperatorError, uuid_from_text
 from ..quorum import ControllerConfig, Endpoint, ReplicaKey, VoterNode, VoterSet, load_controller_config
@@ -19,6 +22,9 @@ from . import add_scram
 from .options import json_option
 
 _INITIAL = "--initial-controllers"
+_FEATURE = "--feature"
+FEATURES: Final = sorted(SUPPORTED_FEATURES.keys() - {KRAFT_VERSION, METADATA_VERSION})
+"""Voters say what kraft.version is; metadata.version is the newest, as the records of this release are."""
 
 
 @click.command("format")
@@ -53,6 +59,15 @@ _INITIAL = "--initial-controllers"
     help="A SCRAM credential that the new cluster begins with; may be given several times. The password is visible in "
     "the list of processes while this command runs.",
 )
+@click.option(
+    _FEATURE,
+    "-f",
+    "levels",
+    multiple=True,
+    metavar="NAME=LEVEL",
+    help="The level of a feature that the new cluster begins at, where it is not the newest; may be given several "
+    "times. The same on every controller.",
+)
 @click.option("--ignore-formatted", "-g", is_flag=True, help="Skip directories that are formatted already.")
 @json_option
 def format_command(
@@ -62,6 +77,7 @@ def format_command(
     initial: str | None,
     without: bool,
     scram: tuple[str, ...],
+    levels: tuple[str, ...],
     ignore_formatted: bool,
     as_json: bool,
 ) -> None:
@@ -77,7 +93,7 @@ def format_command(
         _uuid("--cluster-id", cluster_id)
         config, _ = load_controller_config(path)
         order = format_order(config, cluster_id, standalone=standalone, initial=initial, without=without)
-        order = order.with_records(tuple(map(add_scram.scram_record, scram)))
+        order = order.with_records((*level_records(levels), *map(add_scram.scram_record, scram)))
         result = asyncio.run(run_format(order, ignore_formatted=ignore_formatted))
     except (*OUTSIDE, OperatorError, ValueError) as error:
         raise click.ClickException(str(error)) from None
@@ -90,6 +106,24 @@ def format_command(
         click.echo(f"Formatting {'dynamic metadata voter' if is_first else 'log'} directory {directory}.")
     if not result.formatted:
         click.echo("All of the log directories are already formatted.")
+
+
+def level_records(texts: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Return the metadata records of all --feature options. ValueError says what was expected."""
+    levels: dict[str, int] = {}
+    for text in texts:
+        name, _, level = text.strip().partition("=")
+        if name not in FEATURES or not level.isdecimal():
+            expected = f"expected NAME=LEVEL, where NAME is one of {', '.join(FEATURES)}"
+            raise ValueError(f"{_FEATURE}: {expected}, found {text!r}")
+        if name in levels:
+            raise ValueError(f"{_FEATURE}: {name} is given twice")
+        supported = SUPPORTED_FEATURES[name]
+        if int(level) not in supported:
+            low, high = supported
+            raise ValueError(f"{_FEATURE}: {name} has levels {low} to {high} in this release, found {level}")
+        levels[name] = int(level)
+    return tuple(encode_record(FeatureLevelRecord(name=name, feature_level=level)) for name, level in levels.items())
 
 
 async def run_format(order: FormatOrder, *, ignore_formatted: bool) -> FormatResult:

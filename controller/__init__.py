@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from ..doors import lazy_door
 from .core.config import (
     KRAFT_VERSION,
+    NEW_CLUSTER_LEVELS,
     SUPPORTED_FEATURES,
     ControllerConfig,
     WarmingPolicy,
@@ -62,6 +63,7 @@ __all__ = [
     "KRAFT_VERSION",
     "LOST_DIRECTORY",
     "METADATA_VERSION",
+    "NEW_CLUSTER_LEVELS",
     "NO_LEADER",
     "PRODUCER_BYTE_RATE",
     "REQUEST_PERCENTAGE",

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from random import Random
@@ -53,6 +53,7 @@ from ..quorum import (
 from ..quorum.core import UpgradeKRaftVersionRequest, VoterChangeResponse
 from ..security import ClientIdentity
 from .core.bootstrap import first_records
+from .core.config import NEW_CLUSTER_LEVELS
 from .core.fast_failover import LOOK_INTERVAL_S, ProbeOutcome, Verdict
 from .core.machine import ControllerCore, batches
 from .core.quotas.mutations import MutationClient
@@ -113,10 +114,11 @@ class ControllerNode:
         registration: RegisterControllerRecord,
         snapshotter: Snapshotter,
         formatted: Sequence[MetadataRecord] = (),
+        first_levels: Mapping[str, int] = NEW_CLUSTER_LEVELS,
         identity: ClientIdentity | None = None,
     ) -> None:
-        """`formatted` are the records that formatting has prepared for a new cluster. `identity` is presented to
-        brokers' listeners with TLS.
+        """`formatted` are the records that formatting has prepared for a new cluster, `first_levels` the feature levels
+        that it begins at otherwise. `identity` is presented to brokers' listeners with TLS.
         """
         self.core = core
         self._node = node
@@ -124,6 +126,7 @@ class ControllerNode:
         self.registration = registration
         self._snapshotter = snapshotter
         self._formatted = formatted
+        self._first_levels = first_levels
         self._epoch = -1
         self._applied_end = 0
         self._committed = asyncio.Event()
@@ -234,7 +237,7 @@ class ControllerNode:
         image = self.core.state.image
         # The worker may have waited for a job since before that transaction began, and gets this one before the timers.
         records: list[MetadataRecord] = [AbortTransactionRecord()] if image.is_in_transaction else []
-        records += first_records(image, self._formatted)
+        records += first_records(image, self._formatted, self._first_levels)
         if image.controllers.get(self.registration.controller_id) != self.registration:
             records.append(self.registration)
         return ControllerResult(records, None)

@@ -58,7 +58,7 @@ from ..quorum import Machine, QuorumGate, QuorumHandlers, QuorumListener, Quorum
 from ..quorum.storage import read_bootstrap
 from ..security import StandardAuthorizer, open_client
 from .core.cluster import Asked, describe_cluster
-from .core.config import SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
+from .core.config import NEW_CLUSTER_LEVELS, SUPPORTED_FEATURES, ControllerConfig, WarmingPolicy
 from .core.describe_configs import NodeConfigs, describe_configs
 from .core.features import finalized_levels, offered_features
 from .core.machine import HANDLERS, ControllerCore
@@ -146,11 +146,12 @@ async def open_controller(
     *,
     check_broker_configs: Callable[[Mapping[str, str]], None] = accept_all,
     listeners: Sequence[QuorumListener] = (),
+    first_levels: Mapping[str, int] = NEW_CLUSTER_LEVELS,
 ) -> AsyncIterator[ControllerService]:
     """Run a controller until the block ends. Raise QuorumStartError, and the OSError of its listener.
 
     `listeners` follow the metadata log, each batch before the controller. `check_broker_configs` raises for a dynamic
-    config that brokers would reject.
+    config that brokers would reject. A new cluster begins at `first_levels` of features.
     """
     # The controller's tasks end last: until the listener is closed, requests that are under way get a response.
     async with AsyncExitStack() as working, AsyncExitStack() as serving:
@@ -168,6 +169,7 @@ async def open_controller(
             registration=registration,
             identity=identity,
             formatted=tuple(decode_record(value).record for value in formatted),
+            first_levels=first_levels,
             snapshotter=Snapshotter(
                 quorum.node,
                 bytes_max=config.metadata_log_max_record_bytes_between_snapshots,

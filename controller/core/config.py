@@ -41,6 +41,14 @@ SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = {
 }
 """Levels of a cluster that a node of this release can be part of. metadata.version 25 is 4.0-IV3, 30 is 4.3-IV0."""
 
+NEW_CLUSTER_LEVELS: Final[Mapping[str, int]] = {
+    "metadata.version": 30,
+    "group.version": 1,
+    "transaction.version": 2,
+    "share.version": 1,
+}
+"""The levels that a new cluster begins at; metadata.version comes first, as every reader of the log expects."""
+
 _APIS_OF_LEVELS: Final[Mapping[str, Mapping[int, frozenset[int]]]] = {
     "group.version": {1: frozenset({68, 69})},
     "transaction.version": {1: frozenset({24, 25, 26, 28}), 2: frozenset({24, 25, 26, 28})},

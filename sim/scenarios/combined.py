@@ -11,7 +11,7 @@ from ...controller import ControllerService
 from ...protocol.net import Service
 from ...quorum import QuorumListener
 from ..machine.host import Host
-from .controllers import first_failure, format_new
+from .controllers import FIRST_LEVELS, first_failure, format_new
 
 
 class CombinedProcess(Service):
@@ -52,6 +52,7 @@ class CombinedProcess(Service):
             listeners=self._listeners,
             on_controller=self._controller_serves,
             on_hosting=self._on_hosting,
+            first_levels=FIRST_LEVELS,
         )
         node = await self._stack.enter_async_context(opening)
         self.broker = node.broker

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...broker import NodeEnvironment
 from ...broker.config import check_dynamic_configs
-from ...controller import ControllerService, open_controller
+from ...controller import METADATA_VERSION, NEW_CLUSTER_LEVELS, ControllerService, open_controller
 from ...quorum import (
     ControllerConfig,
     QuorumListener,
@@ -25,6 +25,8 @@ from ...quorum.storage import FormatOrder, format_directories, new_directory_id
 
 CONTROLLER_PORT: Final = 9093
 CLUSTER_ID: Final = "c2ltdWxhdGVkLWNsdXN0ZQ"
+FIRST_LEVELS: Final = {METADATA_VERSION: NEW_CLUSTER_LEVELS[METADATA_VERSION]}
+"""A simulated cluster is one of an older release: its administrator raises the other features while clients run."""
 
 
 def controller_host(node_id: int) -> str:
@@ -110,7 +112,11 @@ async def open_controller_process(
     """Run a controller, for `Host.start`."""
     await format_new(config, machine)
     async with open_controller(
-        config, machine, check_broker_configs=check_dynamic_configs, listeners=listeners
+        config,
+        machine,
+        check_broker_configs=check_dynamic_configs,
+        listeners=listeners,
+        first_levels=FIRST_LEVELS,
     ) as service:
         yield ControllerProcess(config, service, first_failure((service.node.failed, service.controller.failed)))
 

@@ -161,7 +161,7 @@ class Scene:
         return answer.coordinators[0].error_code
 
     async def set_share_version(self, level: int) -> None:
-        """A new cluster begins at 0 here, and at 1 with Apache Kafka."""
+        """Raise it, or lower it."""
         update = {
             "feature": "share.version",
             "max_version_level": level,

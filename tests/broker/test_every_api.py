@@ -117,13 +117,14 @@ EMPTY = {
         "PRODUCE topics.partitions.record_errors": "3-13",  # a batch is refused as a whole
         "PRODUCE node_endpoints": "3-13",  # nobody else leads
         "FETCH node_endpoints": "4-18",
-        "CONSUMER_GROUP_DESCRIBE groups.members": "0-1",  # the cluster runs at group.version 0
-        "SHARE_GROUP_DESCRIBE groups.members": "1-1",  # and at share.version 0
+        "CONSUMER_GROUP_HEARTBEAT assignment.topic_partitions": "0-1",  # of a topic that is not there
+        "CONSUMER_GROUP_DESCRIBE groups.members": "0-1",  # of a group of the classic protocol
+        "SHARE_GROUP_DESCRIBE groups.members": "1-1",
         "DESCRIBE_SHARE_GROUP_OFFSETS groups.topics": "0-1",
         "ALTER_SHARE_GROUP_OFFSETS responses": "0-0",
         "DELETE_SHARE_GROUP_OFFSETS responses": "0-0",
         "SHARE_GROUP_HEARTBEAT assignment.topic_partitions": "1-1",  # its partitions are initialized first
-        "SHARE_FETCH responses": "1-2",  # the cluster runs at share.version 0
+        "SHARE_FETCH responses": "1-2",  # no share session is open
         "SHARE_FETCH node_endpoints": "1-2",
         "SHARE_ACKNOWLEDGE responses": "1-2",
         "SHARE_ACKNOWLEDGE node_endpoints": "1-2",

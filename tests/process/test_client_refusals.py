@@ -4,6 +4,9 @@ docs/divergence.md, "Clients that ask for more". A client of a newer release tha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import aiokafka
 import confluent_kafka
 import pytest
@@ -12,6 +15,7 @@ from tierfetch.cli.local.cluster import LocalCluster
 from tierfetch.cli.local.processes import poll
 from tierfetch.tests.process import connecting
 from tierfetch.tests.process.clients import create_topic
+from tierfetch.tests.process.test_cluster_command import tierfetch
 
 TOPIC = "refusals"
 TIMEOUT_S = 60.0
@@ -19,12 +23,20 @@ TIMEOUT_S = 60.0
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kafka")
 
 
-def test_librdkafka_with_the_consumer_protocol_ends_with_an_error_that_says_why(shared_cluster: LocalCluster) -> None:
-    """At `group.version` 0, with which a cluster begins."""
-    create_topic(shared_cluster.bootstrap_servers, TOPIC)
+@pytest.fixture
+def old_cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    """One of before KIP-848."""
+    with LocalCluster(tmp_path / "cluster", (1, 2)) as running:
+        tierfetch(running.bootstrap_servers, "features", "set", "group.version", "0", "--downgrade")
+        yield running
+
+
+def test_librdkafka_with_the_consumer_protocol_ends_with_an_error_that_says_why(old_cluster: LocalCluster) -> None:
+    """At `group.version` 0."""
+    create_topic(old_cluster.bootstrap_servers, TOPIC)
     consumer = confluent_kafka.Consumer(
         {
-            **connecting.librdkafka(shared_cluster.bootstrap_servers),
+            **connecting.librdkafka(old_cluster.bootstrap_servers),
             "group.id": "refusals",
             "group.protocol": "consumer",
             "log_level": 0,
