@@ -9,15 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Final
 
 import click
 from click.exceptions import Exit
 
 from ..extras import explained
-from .entry import INTERRUPTED
 from .lazy_group import LazyGroup
 
+_INTERRUPTED: Final = 130
 _COMMANDS = {
     "brokers": ("admin.brokers", "brokers", "List brokers with what they hold; wait for one; remove one."),
     "console": ("console", "console", "Show a cluster as a web page: replicas, the tier, groups, the quorum."),
@@ -87,9 +87,11 @@ _EXTRAS = {
 class _RootGroup(LazyGroup):
     """What is missing of an extra is said here, for all commands; what interrupts one ends it without a word."""
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
         with _quietly_interrupted():
-            return super().make_context(*args, **kwargs)
+            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         with _quietly_interrupted():
@@ -111,10 +113,10 @@ def _quietly_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Exit(INTERRUPTED) from None
+        raise Exit(_INTERRUPTED) from None
     except click.Abort as abort:
         if isinstance(abort.__context__, KeyboardInterrupt):
-            raise Exit(INTERRUPTED) from None
+            raise Exit(_INTERRUPTED) from None
         raise
 
 
