@@ -108,7 +108,6 @@ def up(
                 **given,
             },
         )
-        _check_controllers(order)
         running = _nodes(order, given)
         _check_ports(range(port, order.metrics_ports.stop))
         _check_tier(order.tier)
@@ -193,8 +192,9 @@ def _check_controllers(order: _Order) -> None:
 
 def _nodes(order: _Order, given: Mapping[str, str]) -> list[LocalQuorum | LocalCluster]:
     """Return the nodes in the order in which they start: controllers, then brokers. ClickException if their configs are
-    wrong, of which `given` ones are the command line's.
+    wrong, of which `given` ones are the command line's, or if the directory holds another cluster.
     """
+    _check_controllers(order)
     quorum = None if order.combined else _controllers(order)
     brokers = _servers(order) if quorum is None else _brokers(order, quorum)
     for warning in check_configs(given, brokers):

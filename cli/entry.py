@@ -20,7 +20,7 @@ import sys
 from types import FrameType
 from typing import Final
 
-INTERRUPTED: Final = 130
+_INTERRUPTED: Final = 130
 
 
 def main() -> None:
@@ -41,11 +41,11 @@ def main() -> None:
             if is_obeyed:
                 signal.signal(signal.SIGINT, _end_at_once)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(_INTERRUPTED)
 
 
 def _end_at_once(_number: int, _frame: FrameType | None) -> None:
-    os._exit(INTERRUPTED)
+    os._exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import click
 from click.exceptions import Exit
 
 from ..extras import explained
-from .entry import INTERRUPTED
 from .lazy_group import LazyGroup
 
+_INTERRUPTED: Final = 130
 _COMMANDS = {
     "brokers": ("admin.brokers", "brokers", "List brokers with what they hold; wait for one; remove one."),
     "console": ("console", "console", "Show a cluster as a web page: replicas, the tier, groups, the quorum."),
@@ -112,10 +113,10 @@ def _quietly_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Exit(INTERRUPTED) from None
+        raise Exit(_INTERRUPTED) from None
     except click.Abort as abort:
         if isinstance(abort.__context__, KeyboardInterrupt):
-            raise Exit(INTERRUPTED) from None
+            raise Exit(_INTERRUPTED) from None
         raise
 
 
