@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import log
 from random import Random
 from typing import Final, Generic, TypeVar
+
+from ...light_dataclass import dataclass
 
 Sender = TypeVar("Sender")
 

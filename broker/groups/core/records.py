@@ -16,10 +16,10 @@ the topic skip them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, cast
 from uuid import UUID
 
+from ....light_dataclass import dataclass
 from ....protocol import CorruptRecordError
 from ....protocol.wire import MalformedMessageError, Reader, Writer
 from .consumer.records import (

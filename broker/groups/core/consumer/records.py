@@ -19,11 +19,12 @@ A member comes before its assignments, a tombstone of it after theirs, as Kafka'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
+from .....light_dataclass import dataclass
 from .....protocol.wire import MalformedMessageError, Reader, Writer
 
 Assignment = Mapping[UUID, frozenset[int]]
