@@ -33,6 +33,8 @@ packages = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/py
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' && \
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt $(1); }
 
+BEGAN := $(shell date +%s)
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-secure demo-spark test ci check format lint types layers house docs wheel test-faults test-commands test-secure test-abuse fuzz fuzz-parsers install-fuzz test-interop test-simulated test-spark install-spark simulate test-planted test-exhaustive test-widest search-planted mutants bench release clean
 
@@ -49,6 +51,7 @@ $(STAMP): pyproject.toml constraints.txt __init__.py
 	@$(call packages,--group dev -e '.[demo$(COMMA)docs]')
 	@mkdir -p .types && ln -sfn .. .types/tierfetch
 	@touch $(STAMP)
+	@echo "installed in $$(($$(date +%s) - $(BEGAN))) s; make help lists what can be done now"
 
 demo: install ## Kill and wipe a follower under each bootstrap policy, time its return, prove it equal (about 2 minutes)
 	$(BIN)/tierfetch demo $(DEMO_ARGS)

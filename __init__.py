@@ -22,8 +22,9 @@ console     shows a cluster as a web page.
 testing     runs a cluster in the process of a test, and holds the conformance suites that a plugin author runs.
 cli         is the `tierfetch` command.
 
-Four of its modules stand above no folder: `byte_text` formats quantities of bytes, `errors` declares the families of
-errors, `doors` imports what a folder exports when it is asked for, `limited_log` limits the lines that peers cause.
+Five of its modules stand above no folder: `byte_text` formats quantities of bytes, `errors` declares the families of
+errors, `doors` imports what a folder exports when it is asked for, `light_dataclass` makes dataclasses that cost little
+until they are used, `limited_log` limits the lines that peers cause.
 """
 
 __version__ = "0.1.0.dev0"

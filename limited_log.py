@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
+
+from .light_dataclass import dataclass
 
 PERIOD_S: Final = 10.0
 LINES_MAX: Final = 100

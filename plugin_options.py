@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Final, Literal, TypeVar, Union, get_args, get_origin
@@ -19,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined
 
 from .errors import OperatorError
+from .light_dataclass import dataclass
 
 Options = TypeVar("Options", bound=BaseModel)
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import ClassVar, Final, Protocol, cast
 
 from pydantic import BaseModel
 
+from .light_dataclass import dataclass
 from .plugin_options import Option, PluginError, options_of
 
 OURS: Final = "tierfetch"
@@ -223,13 +224,16 @@ def _one_line(text: str) -> str:
 
 def _entries(kind: PluginKind) -> Iterator[EntryPoint]:
     """Return the entry points of a kind, each value of a name once."""
-    found = {(entry.name, entry.value): entry for entry in _scanned(kind.group, tuple(sys.path))}
+    found = {(entry.name, entry.value): entry for entry in _scanned(tuple(sys.path))[kind.group]}
     for name, value in kind.built_in.items():
         found.setdefault((name, value), EntryPoint(name, value, kind.group))
     yield from found.values()
 
 
-@lru_cache(maxsize=64)
-def _scanned(group: str, _: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of the packages on a path. The scan reads a file of each: it is made once."""
-    return tuple(entry_points(group=group))
+@lru_cache(maxsize=8)
+def _scanned(_: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points of each kind in the packages on a path. The scan reads two files of each package, 15 ms
+    in an environment of 190: it is made once for all kinds.
+    """
+    found = entry_points()
+    return {kind.group: tuple(found.select(group=kind.group)) for kind in KINDS}

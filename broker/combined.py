@@ -18,10 +18,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from ..controller import NEW_CLUSTER_LEVELS, ControllerService, controller_families, open_controller
+from ..light_dataclass import dataclass
 from ..plugin_registry import REPLICA_PLACEMENT
 from ..protocol import StartWaits
 from ..quorum import CONTROLLER_KEYS, ControllerConfig, QuorumListener, parse_controller_config

@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
+from ..light_dataclass import dataclass
 from ..log.disk import Disk, OsDisk, lock_directory
 from ..log.keeper import HeldLock
 from ..remote import RemoteStorageManager, load_remote_storage

@@ -19,12 +19,12 @@ import logging
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
 import h11
 
+from ..light_dataclass import dataclass
 from ..limited_log import LimitedLog
 from ..security import ListenerIdentity, SecurityProtocol
 from ..security.core import OPEN_METRICS, PLAIN, Accepted, ListenerSettings, ScramCredentials, is_loopback

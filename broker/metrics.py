@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -20,6 +19,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from ..fetcher import FollowedReplica, ReplicaProgress, ReplicaState
 from ..fetcher.core import LeaderReplicas
+from ..light_dataclass import dataclass
 from ..log.keeper import LogManager
 from ..protocol import ApiKey, TopicIdPartition, TopicPartition
 from ..protocol.messages import Message

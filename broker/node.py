@@ -28,13 +28,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
 from prometheus_client.metrics_core import Metric
 
 from ..fetcher import load_bootstrap_policy
+from ..light_dataclass import dataclass
 from ..log.cleaner import CleanerSettings
 from ..log.keeper import LogManager, LogServices, UpkeepSettings
 from ..protocol import OUTSIDE, ApiKey, OperatorError, StartWaits, TopicPartition

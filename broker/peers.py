@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Final
 
@@ -18,6 +18,7 @@ from ..fetcher import (
     ReplicaFetcher,
 )
 from ..fetcher.core import LocalLogStart
+from ..light_dataclass import dataclass
 from ..protocol import TopicIdPartition
 from ..protocol.fetch import HIGH_WATERMARK_UNKNOWN, LOCAL_LOG_START_UNKNOWN
 from ..protocol.net import Address, BrokerUnavailableError, ClientLimits, KafkaClient

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
 from ..fetcher import AuxStateBuilder
+from ..light_dataclass import dataclass
 from ..remote import RemoteIndexCache, RemoteLogMetadataContext, SnapshotFiles, load_remote_log_metadata
 from ..rlm import (
     LimitedReads,

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from ..light_dataclass import dataclass
 from ..log.core import META_PROPERTIES, CorruptFileError
 from ..protocol.net import closing
 from ..quorum.storage import METADATA_PARTITION

@@ -6,12 +6,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Self, TypeVar
 from uuid import UUID
 
 import click
 
+from ..light_dataclass import dataclass
 from ..protocol import OUTSIDE, ApiKey, ErrorCode, KafkaError, OperatorError, metadata_of
 from ..protocol.messages import Request, ResponseT, WithError, WithErrorMessage
 from ..protocol.messages.cluster import MetadataResponsePartition

@@ -13,10 +13,10 @@ import base64
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Final
 
+from ..light_dataclass import dataclass
 from ..log.core import (
     LEADER_EPOCH_CHECKPOINT,
     CorruptFileError,

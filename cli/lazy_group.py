@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+
+from ..doors import imported
 
 
 class LazyGroup(click.Group):
@@ -25,7 +26,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self._modules:
             return None
         module, function, _ = self._modules[cmd_name]
-        command: click.Command = getattr(importlib.import_module(f".{module}", self._package), function)
+        command: click.Command = getattr(imported(f".{module}", self._package), function)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

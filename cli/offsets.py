@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
+from ..light_dataclass import dataclass
 from ..protocol import ErrorCode, KafkaError, offsets_of
 from ..protocol.net import Address
 from .command_config import make_client

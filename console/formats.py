@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ..byte_text import size
+from ..light_dataclass import dataclass
 from ..pages import LOOKS, STYLE, policy_look, spans_decades, topic_looks
 from .core.replicas import PartKind, ReplicaBar, Sign
 from .core.state import Prediction

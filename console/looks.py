@@ -22,9 +22,9 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from ..light_dataclass import dataclass
 from ..protocol import OUTSIDE, OperatorError
 
 K = TypeVar("K", bound=Hashable)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeVar
 
 from ..errors import OperatorError
+from ..light_dataclass import dataclass
 from ..protocol import OUTSIDE
 from .core.replicas import ReplicaBar, replica_bars
 from .core.selection import Page, Query, paged, selected

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from ..errors import OperatorError
+from ..light_dataclass import dataclass
 from .core.replicas import Disk
 from .core.state import GroupLag, Key, Offsets, Overview, Prediction
 

@@ -7,11 +7,11 @@ from the image's indexes: none walks the partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from ..light_dataclass import dataclass
 from .image.image import MetadataImage
 
 PREFIX: Final = "tierfetch_controller_"

@@ -24,11 +24,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from random import Random
 from typing import Final, cast
 
+from ..light_dataclass import dataclass
 from ..limited_log import LimitedLog
 from ..protocol import ErrorCode, KafkaError
 from ..protocol.messages import Request, ResponseT

@@ -29,11 +29,12 @@ starts again knows nothing, and learns it again by connecting.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import Final
 from uuid import UUID
 
+from ..light_dataclass import dataclass
 from .core.fast_failover import ProbeOutcome
 from .image.image import MetadataImage
 from .image.registrations import BrokerRegistration

@@ -17,11 +17,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 from uuid import UUID
 
+from ..light_dataclass import dataclass
 from ..protocol import OUTSIDE, ApiKey, ErrorCode, listed_reasons
 from ..protocol.authorization import guarded
 from ..protocol.messages import Request, ResponseT

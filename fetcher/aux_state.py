@@ -34,9 +34,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
+from ..light_dataclass import dataclass
 from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, ProducerStateManager, decode_leader_epochs
 from ..log.keeper import AdoptedState
 from ..log.segment import decoded_producers, end_transaction_marker

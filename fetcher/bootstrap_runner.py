@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..light_dataclass import dataclass
 from ..protocol import ErrorCode, KafkaError, TopicIdPartition
 from ..remote import RemoteStorageError
 from ..remote.core import OffsetAndEpoch

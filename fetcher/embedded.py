@@ -38,11 +38,11 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
+from ..light_dataclass import dataclass
 from ..log import PartitionLog, check_owner, records_from
 from ..log.core import LeaderEpochCache, LogConfig, parse_host_and_port
 from ..log.disk import OsDisk

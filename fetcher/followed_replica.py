@@ -10,10 +10,11 @@ any --fetch fenced, or an internal error--> FAILED   (until the replica is remov
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from random import Random
 
+from ..light_dataclass import dataclass
 from .core.bootstrap import Trigger
 from .core.partition_fetch import PartitionToFetch
 from .ports import FollowerPartition

@@ -29,9 +29,9 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from random import Random
 
+from ..light_dataclass import dataclass
 from ..limited_log import LimitedLog
 from ..protocol import OUTSIDE, TopicIdPartition, describe_error
 from ..remote import RemoteLogMetadataError, RemoteResourceNotFoundError, RemoteStorageCorruptError, RemoteStorageError

@@ -16,12 +16,12 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
 from uuid import uuid4
 
+from ..light_dataclass import dataclass
 from ..protocol import CorruptRecordError, OperatorError, TopicPartition
 from ..protocol.records import Record, build_batch, check_batch, iter_batches, iter_records
 from .core.checkpoints import META_PROPERTIES, decode_meta_properties

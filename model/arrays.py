@@ -8,13 +8,14 @@ result is `dataclasses.replace(arrays, replicas=...)`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from ..light_dataclass import dataclass
 from .inventory import Inventory
 from .inventory_parts import BoundedLocal, Broker, Link, LogDir, Partition, Policy, RemoteLogManager, Tier, Topic
 from .unsure import Unsure

@@ -21,11 +21,10 @@ Sources: `fetcher.core.policies` for ours; Apache Kafka 4.3.0 as observed (docs/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from ..light_dataclass import dataclass
 from .arrays import Bools, ClusterArrays, Floats, Ints
 from .inventory_parts import BYTES_TOLERANCE, Policy
 from .results import Obstacle

@@ -10,12 +10,13 @@ host       silence: no refusal, no heartbeat           `session_timeout_s` + `el
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from .arrays import NO_BROKER, Bools, ClusterArrays, Floats, Ints
 from .calibration import Calibration
 from .core import Effect, Range, combined

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from ..light_dataclass import dataclass
 from .arrays import ClusterArrays, Floats, Ints
 from .core import CAUSES
 from .inventory_parts import Policy

@@ -7,10 +7,9 @@ the partition is under-replicated until then. `source == -1` adds a replica. Byt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ..light_dataclass import dataclass
 from .arrays import NO_BROKER, Bools, ClusterArrays, Ints
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from ..protocol import OperatorError
 from .arrays import ClusterArrays
 from .calibration import Calibrations

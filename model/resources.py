@@ -10,12 +10,12 @@ Where the foreground leaves less than `MOVES_SHARE_MIN` of a resource, moves get
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from .arrays import NO_BROKER, ClusterArrays, Floats, Ints, sums
 from .calibration import Calibration
 from .core import Cause

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
+from ..light_dataclass import dataclass
 from .arrays import Bools, Floats, Ints
 from .core import Seconds, critical_seconds, seconds_of
 from .inventory_parts import Policy

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from .arrays import ClusterArrays, Floats, Ints, sums
 from .inventory_parts import BoundedLocal, Policy, RemoteLogManager, Tier
 

@@ -13,11 +13,12 @@ How effects make a range: core/ranges.py. Everything is decided by the inputs: n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from .arrays import ClusterArrays, Floats
 from .calibration import Calibration, Spread
 from .core import EXACT, Cause, Effect, Outlook, Range, Seconds, Sight, combined

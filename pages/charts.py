@@ -12,10 +12,10 @@ import io
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from ..light_dataclass import dataclass
 from .frame import Markup
 
 if TYPE_CHECKING:

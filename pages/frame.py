@@ -9,10 +9,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from ..light_dataclass import dataclass
 from .made import Made
 from .style import STYLE
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from ..light_dataclass import dataclass
 
 LEFT_OUT: Final = "***"
 COMMAND_MAX: Final = 500

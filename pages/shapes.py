@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
+from ..light_dataclass import dataclass
 from .charts import GRID, Drawing
 from .style import Look, shortened, spans_decades
 

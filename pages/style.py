@@ -7,9 +7,10 @@ colour is never the only sign: each has a dash, a marker and a hatch of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
+
+from ..light_dataclass import dataclass
 
 LIGHT_BACKGROUND: Final = "#ffffff"
 DARK_BACKGROUND: Final = "#15191e"

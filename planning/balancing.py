@@ -14,11 +14,11 @@ that still lacks some takes from any broker inside the band.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from ..model import Bools, Floats, Ints
 from .goals import Goal
 from .handing import hand_out

@@ -20,11 +20,11 @@ bound, not a plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from ..model import Bools, Floats
 from .balancing import Band
 from .placement import Indexes, Placement, any_slot, order_by_broker

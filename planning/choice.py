@@ -7,11 +7,11 @@ reached. Where the mean jumps over the wanted one (all replicas cost the same fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from ..model import Floats
 from .placement import Indexes
 

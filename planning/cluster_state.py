@@ -18,9 +18,10 @@ reassignment, are one that has just begun or ended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 
+from ..light_dataclass import dataclass
 from .journal import Entry, Key
 
 

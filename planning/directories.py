@@ -20,9 +20,9 @@ request says in which directory a replica will have been by then.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from ..light_dataclass import dataclass
 from .cluster_state import ClusterState, Standing, standing
 from .journal import Entry, Key
 

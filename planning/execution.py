@@ -24,10 +24,10 @@ It does not know the time that moves take: `now` is only compared with deadlines
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from .. import byte_text
+from ..light_dataclass import dataclass
 from ..model import Correction, Sight
 from .cluster_state import ClusterState, PartitionState, Standing, describe_foreign, standing
 from .directories import DirectoryMove, arriving, is_complete, left_to_do, to_stop

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
+from ..light_dataclass import dataclass
 from ..model import Policy
 from ..protocol import OperatorError
 

@@ -7,10 +7,9 @@ left of a taker's number when all of that has been offered comes from the givers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ..light_dataclass import dataclass
 from ..model import Floats, Ints
 from .choice import chosen
 from .placement import Candidates, Indexes, Placement, order_by_broker, spread

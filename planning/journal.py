@@ -26,12 +26,13 @@ it. A last line that a crash tore is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..light_dataclass import dataclass
 from ..model import Outlook, located
 from ..protocol import OperatorError
 from .plan_file import Roll

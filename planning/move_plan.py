@@ -7,11 +7,11 @@ The plan is the one that `tierfetch reassign plan` makes, and its JSON is what `
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from ..model import ClusterArrays, Inventory
 from .goals import Goal, PlanError, PlanOptions
 from .plan_arrays import plan_file_of

@@ -14,12 +14,13 @@ where they end, once those are warm. What it does not know: how long all that ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import byte_text
+from ..light_dataclass import dataclass
 from ..model import (
     NO_BROKER,
     Bootstraps,

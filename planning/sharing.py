@@ -9,11 +9,11 @@ it gives, but never so much that it leaves its band.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from ..model import Bools, Floats, Ints, sums
 from .placement import Placement, level_fill, order_by_broker, water_fill
 

@@ -10,11 +10,11 @@ the log and its indexes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from ..light_dataclass import dataclass
 from ..model import ClusterArrays, Floats, Ints, Policy
 
 PUTS_PER_SEGMENT: Final = 6

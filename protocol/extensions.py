@@ -19,13 +19,15 @@ No postponed annotations here: kio looks at the types of fields, not at text.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import field, make_dataclass
 from typing import ClassVar, Final, TypeVar, get_args
 from uuid import UUID
 
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 from kio.static.protocol import Entity, Payload
+
+from ..light_dataclass import dataclass
 
 EntityT = TypeVar("EntityT", bound=Entity)
 

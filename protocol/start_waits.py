@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from ..light_dataclass import dataclass
 from .net.client import Address
 
 ADDRESSES_SHOWN_MAX: Final = 3

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from uuid import UUID
+
+from ..light_dataclass import dataclass
 
 TOPIC_NAME_LENGTH_MAX = 249
 PARTITION_NAMES_MAX = 16_384

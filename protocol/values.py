@@ -6,8 +6,10 @@ A frozen dataclass sees to that itself, and for it takes three times as long to 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar, dataclass_transform, overload
+
+from ..light_dataclass import dataclass
 
 T = TypeVar("T")
 

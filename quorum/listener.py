@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ..light_dataclass import dataclass
 from ..protocol.wire import Steps
 from .core.state import LeaderAndEpoch
 

@@ -22,9 +22,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from ..light_dataclass import dataclass
 from ..limited_log import LimitedLog
 from ..log.core import CorruptFileError
 from ..protocol import OUTSIDE

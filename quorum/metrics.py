@@ -18,12 +18,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from prometheus_client import Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from ..light_dataclass import dataclass
 from .core.replica import RaftStatus
 from .core.state import RaftState
 from .core.voters import KRAFT_VERSION_STATIC

@@ -31,9 +31,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
+from ..light_dataclass import dataclass
 from ..log.disk import LogDirectoryLockedError
 from ..protocol import OUTSIDE, Unanswered
 from ..protocol.fetch import SnapshotId

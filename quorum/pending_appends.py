@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from ..light_dataclass import dataclass
 from .core.effects import AppendAccepted, AppendCompleted, AppendError, AppendFailed
 from .core.errors import BufferFullError, NotLeaderError, UnexpectedOffsetError
 from .metrics import QuorumMetrics

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from ..light_dataclass import dataclass
 from ..protocol import ApiKey
 from ..protocol.authorization import TopicName, guarded
 from ..protocol.net import Handler, Server, ServerLimits

@@ -20,9 +20,10 @@ checkpoint. Objects of segments that are being copied or deleted right now are n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from ..light_dataclass import dataclass
 from ..log.core import CorruptFileError, LeaderEpochCache, decode_leader_epochs
 from .aborts import fetch_transaction_index
 from .contents import check_contents

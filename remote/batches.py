@@ -6,8 +6,7 @@ is served has a right CRC, lies within its segment's offsets, and rises.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..light_dataclass import dataclass
 from ..protocol import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, BatchHeader, Buffer, iter_batches, parse_header
 from .core.segment import RemoteLogSegmentMetadata

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from uuid import UUID
 
+from ..light_dataclass import dataclass
 from ..log.core import (
     AbortedTransaction,
     CorruptFileError,

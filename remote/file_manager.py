@@ -37,12 +37,13 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
 from pydantic import Field
 
+from ..light_dataclass import dataclass
 from ..limited_log import LimitedLog
 from ..plugin_options import PluginConfig
 from ..protocol import CorruptRecordError, TopicIdPartition, uuid_to_text

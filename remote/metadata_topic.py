@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
 from uuid import UUID
 
+from ..light_dataclass import dataclass
 from ..protocol import TopicIdPartition
 from .snapshot_files import SnapshotFiles
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ..light_dataclass import dataclass
 from ..log.disk import Disk, DiskFile
 from ..protocol import TopicIdPartition
 from .core.ledger import RemoteLogLedger

@@ -15,11 +15,11 @@ Rules of an implementation (`testing/remote_storage.py` checks them):
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from ..light_dataclass import dataclass
 from ..protocol import RetriableError, TopicIdPartition
 from .core.segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 

@@ -27,11 +27,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from ..light_dataclass import dataclass
 from ..log.core import CorruptFileError, EpochEntry, LeaderEpochCache, OffsetIndex, TimeIndex, decode_leader_epochs
 from ..protocol import CorruptRecordError, TopicIdPartition
 from ..protocol.records import BATCH_HEADER_SIZE, parse_header

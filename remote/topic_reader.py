@@ -21,8 +21,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..light_dataclass import dataclass
 from ..limited_log import LimitedLog
 from ..protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, describe_error
 from .backoff import Backoff

@@ -6,10 +6,10 @@ Whoever reads the broker's configuration checks the values; here they are taken 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from ..light_dataclass import dataclass
 from ..remote import Backoff
 from .core.view import CopyDeadline
 

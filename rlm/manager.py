@@ -20,10 +20,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from ..light_dataclass import dataclass
 from ..log import PartitionLog
 from ..protocol import OUTSIDE, TopicIdPartition, TopicPartition
 from ..remote import RemoteLogMetadataManager, RemoteStorageManager

@@ -29,9 +29,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 
+from ..light_dataclass import dataclass
 from ..log import PartitionLog
 from ..log.segment import LogSegment
 from ..protocol import OUTSIDE, TopicIdPartition

@@ -24,9 +24,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
 
+from ..light_dataclass import dataclass
 from ..limited_log import LimitedLog
 from ..log import PartitionLog
 from ..log.core import AbortedTransaction, OffsetPosition

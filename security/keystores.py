@@ -12,13 +12,14 @@ A store that cannot be used is a `SecurityConfigError` that names the key, the f
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from ..extras import needing
+from ..light_dataclass import dataclass
 from .core.settings import SecurityConfigError, StoreSettings
 from .secret_files import read_file, read_secret_file
 

@@ -13,7 +13,7 @@ one that does not know its uploads yet, one whose whole log is tiered, an empty 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -42,6 +42,8 @@ from tierfetch.fetcher.core import (
 )
 from tierfetch.log.core import EpochEnd
 from tierfetch.remote.core import OffsetAndEpoch
+
+from ..light_dataclass import dataclass
 
 QUESTIONS_MAX: Final = 16
 """Questions of one attempt: each is a request to the leader of every partition that bootstraps."""

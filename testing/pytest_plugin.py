@@ -63,8 +63,7 @@ def _running(**options: Any) -> Iterator[InProcessCluster]:
     """Run a cluster, and log its nodes at INFO meanwhile."""
     import logging
 
-    from .cluster.configs import ClusterOptions
-    from .cluster.local_cluster import InProcessCluster
+    from . import ClusterOptions, InProcessCluster
 
     logger = logging.getLogger("tierfetch")
     level = logger.level

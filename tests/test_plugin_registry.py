@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tierfetch import plugin_registry
 from tierfetch.broker.combined import parse_combined
 from tierfetch.broker.config.broker_config import parse_broker_config
 from tierfetch.broker.core.read_replicas import ReadReplica
@@ -301,3 +303,18 @@ def test_R5_a_broker_with_a_plugin_that_is_wrong_does_not_start_and_says_why(
 
 def test_a_policy_may_wait() -> None:
     assert isinstance(attempt(TierFirst(), EMPTY, LEADERS[5]).decision, RetryLater)
+
+
+def test_packages_are_read_once_for_all_kinds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each broker loads five kinds at its start, and an environment may have hundreds of packages."""
+    scans = []
+
+    def counted() -> object:
+        scans.append(1)
+        return entry_points()
+
+    monkeypatch.setattr(plugin_registry, "entry_points", counted)
+    monkeypatch.syspath_prepend(tmp_path)  # a path that was not read before
+    for kind in KINDS:
+        assert set(installed_plugins(kind)) >= set(kind.built_in)
+    assert scans == [1]

@@ -27,12 +27,12 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from random import Random
 from typing import Final
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError, Unanswered
 from ...protocol.messages.brokers import (
     BrokerHeartbeatRequest,

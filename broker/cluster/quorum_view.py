@@ -31,12 +31,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 from ...controller import KRAFT_VERSION, registered_features
+from ...light_dataclass import dataclass
 from ...log.core import META_PROPERTIES, decode_meta_properties
 from ...log.disk import make_directory_durably
 from ...protocol import (

@@ -13,11 +13,12 @@ Its implementation (`quorum_view`) keeps these rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final, Protocol
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition
 from ..core.cluster_image import (
     NO_LEADER,

@@ -19,10 +19,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Generic, Protocol, TypeVar
 
+from ...light_dataclass import dataclass
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import BATCH_HEADER_SIZE, Compression, Record, build_batch

@@ -6,10 +6,11 @@ A change is a new image. `leader_epoch` and `partition_epoch` never go back from
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from ...controller import ClientQuotas, directory_of
+from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition, TopicPartition
 from ...security import SecurityProtocol
 from ...security.core import Acls, ScramCredentials

@@ -7,7 +7,8 @@ exceed what is left, and the mean is the rate. Unused time is not saved up. Pure
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from ...light_dataclass import dataclass
 
 
 @dataclass(slots=True)

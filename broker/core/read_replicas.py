@@ -15,9 +15,9 @@ metadata are due, or the replica refuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from ...light_dataclass import dataclass
 from ...plugin_options import PluginConfig
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
+from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import Slices, monotonic_ms

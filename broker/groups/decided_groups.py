@@ -20,10 +20,10 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic
 
+from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import monotonic_ms, pace

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...light_dataclass import dataclass
 from ...protocol.records import Compression
 from ..config.broker_config import BrokerConfig
 from .core.consumer.decision import ConsumerSettings

@@ -16,11 +16,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.net import monotonic_ms

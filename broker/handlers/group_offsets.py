@@ -15,11 +15,11 @@ Topics go by name, from version 10 on by id. A group that is not there has no of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeVar
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.offsets import (
     OffsetCommitRequest,

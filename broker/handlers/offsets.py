@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...fetcher.core import (
@@ -30,6 +29,7 @@ from ...fetcher.core import (
     end_offset_for_leader_epoch,
     special_offset,
 )
+from ...light_dataclass import dataclass
 from ...log import PartitionLog, TimestampAndOffset
 from ...protocol import ErrorCode, KafkaError, TopicIdPartition
 from ...protocol.fetch import READ_COMMITTED

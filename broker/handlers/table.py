@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 
+from ...light_dataclass import dataclass
 from ...protocol import ApiKey
 from ...protocol.fetch import SESSION_ID_MAX, FetchSessionCache
 from ...protocol.net import Handler

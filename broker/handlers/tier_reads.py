@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...fetcher.core import LeaderView
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.fetch import AskedPartition
 from ...rlm import RemoteRead, RemoteRecords

@@ -41,9 +41,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...log import PartitionLog
 from ...log.core import Restart, future_directory
 from ...log.keeper import LogDirectory, LogManager, advance, create_future, drop_future, pending_step, switch

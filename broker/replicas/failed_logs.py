@@ -26,11 +26,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from ...controller import LOST_DIRECTORY
+from ...light_dataclass import dataclass
 from ...log import PartitionLog
 from ...log.keeper import LogManager
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition, describe_error

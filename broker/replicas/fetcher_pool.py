@@ -10,9 +10,9 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ...fetcher import FollowedReplica, FollowerPartition, ReplicaFetcher, ReplicaProgress
+from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition
 
 _log = logging.getLogger(__name__)

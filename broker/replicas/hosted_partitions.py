@@ -13,9 +13,9 @@ The replica manager alone changes what is hosted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.wire import LeaderIdAndEpoch, NodeEndpoint
 from ..cluster.view import ClusterImage, ClusterView

@@ -18,7 +18,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from ...controller import LOST_DIRECTORY
@@ -32,6 +31,7 @@ from ...fetcher.core import (
     Refuse,
     validate_fetch,
 )
+from ...light_dataclass import dataclass
 from ...log import PartitionLog
 from ...log.core import LeaderEpochCache
 from ...log.replica import LogOffsets

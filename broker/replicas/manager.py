@@ -39,9 +39,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...log.keeper import LogManager, damage_of
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition, describe_error
 from ...protocol.net import Slices, exhausted, for_each

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...log import PartitionLog
 from ...protocol import TopicPartition
 from ...protocol.messages.brokers import ThinReplica

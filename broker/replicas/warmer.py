@@ -21,10 +21,11 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...log.core import CorruptFileError
 from ...log.replica import SegmentToWarm
 from ...protocol import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError, TopicPartition

@@ -24,10 +24,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Final, Protocol
 
+from ...light_dataclass import dataclass
 from ...log.segment import LogSlice
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.fetch import (

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.share_records import (
     AcquiredRecords,

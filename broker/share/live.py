@@ -23,10 +23,10 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net import monotonic_ms

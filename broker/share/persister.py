@@ -14,10 +14,10 @@ a deadline of its own:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from .core.partition import StoredBatch
 
 UNINITIALIZED: Final = -1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from ...light_dataclass import dataclass
 from ...protocol.wire import (
     BY_DURATION,
     DELIVERY_LIMIT,

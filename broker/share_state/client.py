@@ -18,11 +18,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Final, Generic, Protocol, TypeVar
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.messages.share_state import (
     DeleteShareGroupStateRequest,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...light_dataclass import dataclass
 from ...protocol.records import Compression
 from ..config.broker_config import BrokerConfig
 

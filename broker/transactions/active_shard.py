@@ -20,10 +20,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
 from ...protocol.net import Slices

@@ -25,10 +25,10 @@ import asyncio
 import logging
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.producers import (
     WritableTxnMarker,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol.net import KafkaClient
 from ..cluster.producer_ids import ProducerIds
 from ..cluster.view import ClusterView

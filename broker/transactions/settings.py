@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ..config.broker_config import BrokerConfig
 
 APPEND_TIMEOUT_MS: Final = 5_000

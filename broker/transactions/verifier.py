@@ -29,9 +29,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
+from ...light_dataclass import dataclass
 from ...log.core import ProducerStateManager
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.transactions import (

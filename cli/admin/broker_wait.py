@@ -22,10 +22,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...model import Outlook, Sight
 from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.net import Address, BrokerUnavailableError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypedDict
 
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from ... import byte_text
 from ...extras import needing
+from ...light_dataclass import dataclass
 from ...model import CalibrationError, Outlook, Past
 from ...planning import Key, sizes_differ
 from ...protocol import BROKER_ENDPOINTS, OUTSIDE, cluster_of

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from ... import byte_text
+from ...light_dataclass import dataclass
 from ...protocol import NOT_THIN, NOT_WARMED, OUTSIDE, ErrorCode, TopicPartition
 from ...protocol.messages.cluster import DescribeLogDirsPartition, DescribeLogDirsRequest
 from ...protocol.net import Address

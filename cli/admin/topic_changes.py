@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import click
 
+from ...light_dataclass import dataclass
 from ...protocol import OUTSIDE, configs_of
 from ...protocol.messages.configs import (
     IncrementalAlterConfigsRequest,

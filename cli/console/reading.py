@@ -18,7 +18,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -44,6 +43,7 @@ from ...console.core import (
     QuorumReplica,
     Wave,
 )
+from ...light_dataclass import dataclass
 from ...planning import Standing
 from ...protocol import BROKER_ENDPOINTS, OUTSIDE, ErrorCode, KafkaError, OperatorError, TopicPartition, cluster_of
 from ...protocol.messages.cluster import DescribeClusterBroker

@@ -6,10 +6,11 @@ import hashlib
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...light_dataclass import dataclass
 from ...protocol.records import iter_batches
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from ...light_dataclass import dataclass
 from ..local import LocalCluster, LocalQuorum, LocalSecurity, TierSettings, poll
 from ..offsets import list_offset as ask_offset
 from .proof import Checksum, local_start_offset, replicas_equal

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+
+from ...light_dataclass import dataclass
 
 
 class Anchor(Enum):

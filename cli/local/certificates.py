@@ -6,7 +6,6 @@ They are valid for two days, and keys exist only in the files that `write_pem` w
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
+
+from ...light_dataclass import dataclass
 
 _DAY = timedelta(days=1)
 

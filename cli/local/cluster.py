@@ -13,10 +13,11 @@ import asyncio
 import contextlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Self
 
+from ...light_dataclass import dataclass
 from ...protocol import metadata_of
 from ...protocol.net import Address
 from ..command_config import make_client

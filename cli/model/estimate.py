@@ -19,9 +19,9 @@ number stands there. Nothing unknown is taken as empty.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NotRequired, TypedDict
 
+from ...light_dataclass import dataclass
 from .remote_sizes import bytes_between, record_bytes
 from .snapshot import NO_LEADER, BrokerState, DirectoryState, Offsets, PartitionState, RemoteSegment, Snapshot
 

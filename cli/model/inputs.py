@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
+from ...light_dataclass import dataclass
 from ...model import CalibrationError, Calibrations, ClusterArrays, Inventory, InventoryError
 
 WARNINGS_MAX = 5

@@ -9,10 +9,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import metadata_of
 from ...protocol.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ...protocol.net import Address, KafkaClient

@@ -24,12 +24,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from crc32c import crc32c
 
+from ...light_dataclass import dataclass
 from ...log.core import EpochEntry
 from ...protocol import TopicIdPartition
 from ...remote import IndexType, LogSegmentData, RemoteStorageManager, SegmentSource

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
 from ...byte_text import rate
+from ...light_dataclass import dataclass
 from ...model import Policy
 from ...planning import Goal, PlanError, PlanFile, PlanFileError, PlanOptions
 from .options import ClusterOptions, cluster_options, policy_option

@@ -20,10 +20,10 @@ A command that can do without a cluster (`spark audit`, `model calibrate`) asks 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import OperatorError
 from .local_clusters import LocalClusterNote
 from .store import Profile, Profiles

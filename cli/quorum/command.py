@@ -6,12 +6,12 @@ import asyncio
 import functools
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import click
 
+from ...light_dataclass import dataclass
 from ...log.core import META_PROPERTIES, decode_meta_properties, parse_host_and_port
 from ...protocol import OUTSIDE, OperatorError, uuid_from_text, uuid_to_text
 from ...protocol.messages.quorum import (

@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from ...extras import needing
+from ...light_dataclass import dataclass
 from ..cluster_session import bootstrap_option
 from ..groups.reset import Anchor, Target, parse
 from ..options import json_option

@@ -16,8 +16,10 @@ import base64
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from ...light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

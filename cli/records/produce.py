@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
 from ...extras import needing
+from ...light_dataclass import dataclass
 from ..cluster_session import bootstrap_option
 from ..options import json_option, pairs
 from .connection import connection, record_of, silent_logger

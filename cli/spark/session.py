@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import click
 
+from ...light_dataclass import dataclass
 from ...pages import Made
 from ...pipeline import local_session
 from ...protocol import OUTSIDE, OperatorError

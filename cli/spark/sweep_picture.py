@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from ...light_dataclass import dataclass
 from .sweep_page import duration
 from .sweep_report import CLAIM_HIGH, CLAIM_LOW, Group, Pair, SweepReport
 

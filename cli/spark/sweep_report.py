@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Final
 
 from pydantic import BaseModel, Field
+
+from ...light_dataclass import dataclass
 
 CLAIM_LOW: Final = 0.10
 CLAIM_HIGH: Final = 0.15

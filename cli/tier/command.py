@@ -6,7 +6,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict, TypeVar, Unpack
 
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...broker.config import BrokerConfig, load_broker_config
+from ...light_dataclass import dataclass
 from ...log.core import ConfigError
 from ...protocol.net import Address, closing
 from ...remote import PluginError, RemoteStorageError, RemoteStorageManager, load_remote_storage

@@ -9,8 +9,8 @@ the second, which knows what has been written to the metadata before any of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition
 from ...remote import (
     AuditReport,

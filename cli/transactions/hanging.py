@@ -19,8 +19,8 @@ one with this partition, and one that ended meanwhile had its last record within
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicPartition
 
 NO_TRANSACTION = -1

@@ -21,10 +21,11 @@ the end of the log for a replica in the ISR, else at the beginning of what the l
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from itertools import pairwise
 
+from ...light_dataclass import dataclass
 from .state import Key, Offsets, Partition
 
 

@@ -6,10 +6,10 @@ A page has at most `PAGE_ROWS` rows, so a cluster of 10,000 partitions costs a p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
+from ...light_dataclass import dataclass
 from .replicas import Disk
 from .state import Overview, Partition
 

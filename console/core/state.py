@@ -7,7 +7,9 @@ be read at all is a `Problem`, which the page shows beside the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ...light_dataclass import dataclass
 
 Key = tuple[str, int]
 """Topic and partition index."""

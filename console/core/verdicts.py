@@ -13,9 +13,9 @@ Nothing is known: the page says that, plainly. What could not be read is beside 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from ...light_dataclass import dataclass
 from .replicas import Disk
 from .state import Overview, Partition, Prediction
 

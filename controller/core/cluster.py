@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import (
     BROKER_ENDPOINTS,
     CLUSTER_OPERATIONS,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, NamedTuple
 
+from ...light_dataclass import dataclass
 from ...log.core import LogConfig
 from ...protocol import ApiKey, ErrorCode, KafkaError
 from .placement import ReplicaPlacement, StripedPlacement

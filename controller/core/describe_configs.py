@@ -12,10 +12,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...log.core import TOPIC_CONFIG_TYPES, LogConfig, config_types
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse

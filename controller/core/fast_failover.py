@@ -58,10 +58,11 @@ Pure: the shell makes the connections and reports.
 from __future__ import annotations
 
 from collections.abc import Collection, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ..image.image import MetadataImage
 
 SIGNS_NEEDED: Final = 2

@@ -23,10 +23,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ..image.registrations import NO_LEADER, RECOVERED, RECOVERING, PartitionKey, PartitionRegistration
 from ..records import LEADER_UNCHANGED, PartitionChangeRecord
 from ..records.topics import RECOVERY_UNCHANGED

@@ -14,9 +14,10 @@ A broker without a rack is in the rack None.
 from __future__ import annotations
 
 from collections.abc import Collection, MutableSequence, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Final, NamedTuple, Protocol, TypeVar
 
+from ...light_dataclass import dataclass
 from ...plugin_options import PluginConfig
 from ...protocol import ErrorCode, KafkaError
 from ..image.registrations import BrokerRegistration

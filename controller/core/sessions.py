@@ -8,8 +8,8 @@ lose. All times are of the monotonic clock: a jump of the wall clock expires not
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ..image.registrations import BrokerRegistration
 
 

@@ -7,10 +7,11 @@ fresh session, and learns the rest from heartbeats; until then a replica counts 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError
 from ..image.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from ..image.registrations import BrokerRegistration, PartitionKey, PartitionRegistration, is_reserved_directory

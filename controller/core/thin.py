@@ -25,9 +25,9 @@ nowhere. Replicas of a new partition are in the ISR from the start, with nothing
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
+from ...light_dataclass import dataclass
 from ..image.registrations import PartitionKey
 from .config import WarmingPolicy
 

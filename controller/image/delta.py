@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 from uuid import UUID
+
+from ...light_dataclass import dataclass
 
 
 class ConfigResource(NamedTuple):

@@ -18,10 +18,11 @@ has 100,000 partitions and more, so a partition is a tuple, and equal replica li
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ..records import (
     LEADER_UNCHANGED,
     BrokerEndpoint,

@@ -18,12 +18,14 @@ not at text), and None for the zero uuid, which kio does not distinguish.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, Field, field, fields, make_dataclass
 from functools import cache
 from typing import Any, ClassVar, Final, TypeVar, dataclass_transform, get_origin
 
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
+
+from ...light_dataclass import dataclass
 
 _REQUIRED: Final = MISSING
 

@@ -20,11 +20,12 @@ A decision to adopt is carried out only while what it was made for still holds (
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...log.core import EpochEnd
 from ...remote.core import OffsetAndEpoch, RemoteLogSegmentMetadata
 

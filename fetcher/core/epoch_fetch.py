@@ -30,9 +30,10 @@ Partitions and the KRaft quorum share this module; their two differences are `Fe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from ...light_dataclass import dataclass
 from ...log.core import EpochEnd, LeaderEpochCache
 from ...protocol import ErrorCode, value
 

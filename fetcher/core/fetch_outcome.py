@@ -13,8 +13,7 @@ any other error                         BackOff: the leader, the topic or the me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...light_dataclass import dataclass
 from ...log.core import LeaderEpochCache
 from ...protocol import ErrorCode
 from .bootstrap import Trigger

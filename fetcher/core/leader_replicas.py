@@ -28,8 +28,8 @@ member counts already: whichever outcome is committed, no acknowledged record is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...protocol import value
 
 UNKNOWN_OFFSET = -1

@@ -30,12 +30,12 @@ shows at the next one.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import ClassVar, Final
 
 from pydantic import Field
 
+from ...light_dataclass import dataclass
 from ...log.core import EpochEnd
 from ...plugin_options import PluginConfig
 from ...protocol import ErrorCode, KafkaError

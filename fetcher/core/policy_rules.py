@@ -15,8 +15,8 @@ errors pass through: they are worth another attempt.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...log.core import EpochEnd
 from ...protocol import OUTSIDE
 from ...remote.core import OffsetAndEpoch

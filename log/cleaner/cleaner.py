@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import OUTSIDE, TopicPartition
 from ...protocol.net import Slices
 from ..core.config import INT64_MAX

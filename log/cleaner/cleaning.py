@@ -18,9 +18,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, decompressed_bytes_max, parse_header
 from ..core.index import AbortedTransaction

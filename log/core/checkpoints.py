@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
@@ -28,6 +27,7 @@ from uuid import UUID
 
 import javaproperties
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicPartition, check_topic_name, uuid_from_text, uuid_to_text
 from ...protocol.wire import Steps, run_to_end
 from .epochs import EpochEntry

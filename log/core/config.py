@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import TimestampType
 from ...protocol.wire import ConfigType

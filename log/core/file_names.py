@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicPartition, check_topic_name
 
 LOG_SUFFIX: Final = ".log"

@@ -22,7 +22,7 @@ is subtracted from it (`mark`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ...light_dataclass import dataclass
 
 
 @dataclass(slots=True)

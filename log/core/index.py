@@ -24,9 +24,9 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Self
 
+from ...light_dataclass import dataclass
 from .errors import CorruptFileError
 
 INDEX_BYTES_MAX: Final = 10 * 1024 * 1024

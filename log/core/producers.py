@@ -29,9 +29,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Self
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, ControlType, EndTransactionMarker
 from ...protocol.wire import Steps, run_to_end

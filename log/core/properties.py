@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Final, Literal, TypeVar, Union, get_args, get_origin
@@ -21,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from ...light_dataclass import dataclass
 from ...protocol import OperatorError
 from ...protocol.wire import ConfigType
 from .config import INT32_MAX, INT64_MAX
@@ -107,6 +107,7 @@ class PropertyKeys(BaseModel):
         populate_by_name=True,
         arbitrary_types_allowed=True,
         alias_generator=lambda name: name.replace("_", "."),
+        defer_build=True,  # most of these models are only parts of others, and never read a file themselves
     )
 
     def as_properties(self) -> dict[str, str]:

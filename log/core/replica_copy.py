@@ -24,8 +24,7 @@ because compaction may have removed the first batch of an epoch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...light_dataclass import dataclass
 from .epochs import EpochEntry, LeaderEpochCache
 
 

@@ -15,9 +15,9 @@ log manager applies its time and size limits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from ...light_dataclass import dataclass
 from .config import UNLIMITED, LogConfig
 
 

@@ -32,11 +32,11 @@ import errno
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeVar
 
+from ...light_dataclass import dataclass
 from .port import Buffer
 from .sending import send_copy, send_native, transport_socket
 from .threads import DiskThreads, Job, Pool

@@ -14,10 +14,10 @@ Rules of an implementation:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ...light_dataclass import dataclass
 from ..core.file_sizes import check_bytes, file_bytes_max
 
 if TYPE_CHECKING:

@@ -31,11 +31,12 @@ import asyncio
 import logging
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicPartition
 from ...protocol.net import SLICE_ELEMENTS, exhausted
 from ...protocol.wire import Steps, run_to_end

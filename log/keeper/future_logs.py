@@ -23,9 +23,9 @@ Errors: OSError and KafkaError of either log. One of the future log leaves the c
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ...protocol.records import parse_header
 from ..core.checkpoints import PARTITION_METADATA, encode_partition_metadata

@@ -26,7 +26,7 @@ import logging
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -34,6 +34,7 @@ from random import Random
 from typing import Final, Protocol
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import CLUSTER_METADATA_TOPIC, OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ...protocol.net import for_each
 from ..core.checkpoints import (

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicPartition
 from ..core.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,

@@ -19,10 +19,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE
 from ...protocol.net import Slices

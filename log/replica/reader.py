@@ -14,9 +14,9 @@ then out of range: the next segment never takes its place.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from ...light_dataclass import dataclass
 from ...protocol import CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.net import reading_batch
 from ...protocol.records import BatchHeader, decompressed_bytes_max

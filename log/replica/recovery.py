@@ -45,12 +45,12 @@ Nothing is cut or removed before every segment has proven servable, except lefto
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import CorruptRecordError, TopicPartition
 from ..core.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ...light_dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -39,11 +39,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError, TopicPartition
 from ..core.checkpoints import LEADER_EPOCH_CHECKPOINT, encode_leader_epochs
 from ..core.config import LogConfig

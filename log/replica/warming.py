@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.net import SLICE_ELEMENTS, pace
 from ...protocol.records import BATCH_HEADER_SIZE, BatchHeader, parse_header

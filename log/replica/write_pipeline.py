@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ..disk.port import Buffer
 from ..segment.segment import LogSegment, Published
 

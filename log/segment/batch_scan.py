@@ -11,9 +11,9 @@ has been given out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Self
 
+from ...light_dataclass import dataclass
 from ...protocol import CorruptRecordError
 from ...protocol.records import (
     BATCH_HEADER_SIZE,

@@ -7,9 +7,9 @@ knows the recovery point, decides what to do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...light_dataclass import dataclass
 from ...protocol import CorruptRecordError, ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, EndTransactionMarker
 from ..core.epochs import LeaderEpochCache

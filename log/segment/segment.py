@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import CorruptRecordError, value
 from ...protocol.records import LOG_OVERHEAD, BatchHeader
 from ..core.config import LogConfig

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+
+from ...light_dataclass import dataclass
 
 
 class Cause(IntEnum):

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from ...light_dataclass import dataclass
 from .ranges import Effect, Range, combined
 
 SHARE_TO_JUDGE: Final = 0.1

@@ -20,9 +20,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from ...light_dataclass import dataclass
 from .outlook import Past
 
 MACHINE_SHARE_MIN: Final = 0.2

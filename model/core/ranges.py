@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from ...light_dataclass import dataclass
 
 COVERAGE: Final = 0.8
 """The share of cases in which a time is inside its range."""

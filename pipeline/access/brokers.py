@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...log.core import AbortedTransaction
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, RetriableError, TopicPartition, metadata_of, offsets_of
 from ...protocol.fetch import (

@@ -12,11 +12,11 @@ They are tried in this order; a place that looks like none is taken for `kafka`,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...log.core import LEADER_EPOCH_CHECKPOINT, META_PROPERTIES, parse_directory
 from ...protocol import TopicIdPartition
 from ...protocol.net import closing

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
+from ...light_dataclass import dataclass
 from ...log.core import AbortedTransaction
 from ...protocol import CorruptRecordError
 from ...protocol.records import (

@@ -14,13 +14,14 @@ may skip that one alone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ...light_dataclass import dataclass
 from ...protocol import CorruptRecordError
 from ...protocol.records import (
     BATCH_ELEMENTS_MAX,

@@ -14,8 +14,8 @@ offset y is before the second entry at or above y - 1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...log.core import AbortedTransaction, EpochEntry, LeaderEpochCache, OffsetIndex, OffsetPosition
 from ...remote.core import Gap, RemoteLogLedger, RemoteLogSegmentMetadata
 from .batch_table import TIMESTAMP_MIN, Selection

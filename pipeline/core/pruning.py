@@ -13,10 +13,11 @@ spares nothing: producers may write any time they like, and only the largest one
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from ...light_dataclass import dataclass
 from .batch_table import OFFSET_END, TIMESTAMP_MIN
 
 Comparison = Literal["=", "<", "<=", ">", ">="]

@@ -15,9 +15,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition, uuid_to_text
 from ...protocol.net import closing
 from ...protocol.records import BatchHeader

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from ...light_dataclass import dataclass
 from ...protocol.records import Compression
 from ..core.batch_table import BatchTable, FaultListener, Selection, read_table, select
 

@@ -13,7 +13,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, timedelta
 from typing import Any, BinaryIO, Final
 
@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...light_dataclass import dataclass
 from ...protocol import check_topic_name
 from .export_log import ExportedFile
 from .export_place import Place

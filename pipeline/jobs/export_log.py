@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...light_dataclass import dataclass
 from ...protocol import OperatorError, TopicPartition
 
 LOG_DIRECTORY: Final = "_tierfetch"

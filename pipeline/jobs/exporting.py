@@ -12,7 +12,7 @@ first transaction that is open there; what comes later is in a later run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicPartition, uuid_to_text
 from ..access.options import TierOptions
 from ..planning.catalog import TieredPartition

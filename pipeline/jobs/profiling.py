@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicPartition
 from ...remote import RemoteStorageCorruptError
 from ..access.options import TierOptions, of_all_topics

@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ...light_dataclass import dataclass
 from ..spark.spark_faults import spark_faults
 from .work import spread
 

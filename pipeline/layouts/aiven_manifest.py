@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import struct
 from base64 import b64decode
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Final, Literal, Self
 
@@ -27,6 +26,7 @@ import zstandard
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from ...light_dataclass import dataclass
 from ...log.core import CorruptFileError, EpochEntry, LeaderEpochCache
 from ...remote import IndexType
 from ...remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from uuid import UUID, uuid5
 
+from ...light_dataclass import dataclass
 from ...log.core import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,

@@ -10,11 +10,12 @@ created again has two ids: the caller names the live one, else it is the one las
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...log.core import EpochEntry, decode_leader_epochs
 from ...protocol import TopicIdPartition, TopicPartition
 from ...remote import (

@@ -12,10 +12,10 @@ ends at the moment of planning. Without brokers the table ends with the tier.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicPartition
 from ..access.options import EARLIEST, LATEST, Offsets, TierOptions
 from ..core.pruning import EVERYTHING, Pruning

@@ -12,10 +12,10 @@ Failure points: a store that does not answer (RemoteStorageError), a gap between
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...log.core import AbortedTransaction, TimestampOffset, TransactionIndex
 from ...protocol import CorruptRecordError, OperatorError, TopicPartition
 from ...remote import (

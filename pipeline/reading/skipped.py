@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ...light_dataclass import dataclass
 from ..core.arrow_batches import Constants
 
 _log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ...light_dataclass import dataclass
 from ...remote import PluginError, RemoteStorageError
 from ..access.options import TierOptions, parse
 from ..access.stores import StoreRef, find_stores

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...security import CLUSTER, AclOperation, Authorizer, Resource, ResourceType
 from ..messages.base import Message, ResponseT
 from ..net.dispatch import RequestContext

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...security import AclOperation, ResourceType
 from ..errors import ErrorCode
 from ..messages import consumer_groups, groups, offsets, share_groups

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
+from ...light_dataclass import dataclass
 from ...security import AclOperation
 from ..api import ApiKey
 from ..messages import brokers, cluster, quorum, quotas, security

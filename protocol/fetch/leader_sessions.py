@@ -28,12 +28,13 @@ A session that grows beyond the limit is closed. A fetcher without a session nam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from operator import attrgetter
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ..errors import ErrorCode
 from ..values import value
 from ..wire.leader_hints import NodeEndpoint

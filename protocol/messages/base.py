@@ -7,8 +7,10 @@ second at its start.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, field
 from typing import ClassVar, Generic, TypeVar, dataclass_transform
+
+from ...light_dataclass import dataclass
 
 T = TypeVar("T")
 MessageT = TypeVar("MessageT", bound="Message")

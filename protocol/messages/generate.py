@@ -22,13 +22,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from kio.static.protocol import Entity
 
+from ...light_dataclass import dataclass
 from ..api import ApiKey
 from ..errors import ErrorCode
 from ..wire.schema import FieldSchema, schema_of

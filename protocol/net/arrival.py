@@ -13,9 +13,9 @@ that very follower, hold all other memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ..api import ApiKey
 from ..wire.framing import FrameAssembler
 from ..wire.primitives import INT16, MalformedMessageError

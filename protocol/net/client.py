@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...security import ClientIdentity
 from ..messages.base import Request, ResponseT
 from .client_connection import Address, BrokerUnavailableError, ClientLimits, Connection, RequestTimedOutError

@@ -24,12 +24,12 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from typing import Final, NamedTuple
 
+from ...light_dataclass import dataclass
 from ...security import ClientIdentity, tls_failure
 from ...security.core import SaslClientError
 from ..api import ApiKey, VersionRange

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...security import ANONYMOUS, KafkaPrincipal, SecurityProtocol
 from ..api import ApiKey
 from ..errors import ErrorCode

@@ -17,10 +17,10 @@ After FAILED the connection ends once the answer has left, which is delayed so t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...security import ANONYMOUS, USER, KafkaPrincipal, ListenerIdentity
 from ...security.core import Accepted, Challenge, Rejected, SaslServer
 from ..errors import ErrorCode

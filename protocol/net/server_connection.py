@@ -25,10 +25,10 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
+from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ..api import ApiKey
 from ..codec import (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from ...light_dataclass import dataclass
 
 UNLIMITED: Final = 2**31 - 1
 """Kafka's default for the limits of connections by address."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from ...light_dataclass import dataclass
 from ..api import ApiKey
 from ..errors import ErrorCode
 from ..messages.base import Message, ResponseT, replaced

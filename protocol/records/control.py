@@ -9,10 +9,10 @@ ABORT and COMMIT end a producer's transaction in one partition (KIP-98); the oth
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ..errors import CorruptRecordError
 from . import Record, SkimmedRecord, build_batch
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Final
@@ -23,6 +22,7 @@ from uuid import UUID
 
 from kio.static.protocol import Entity
 
+from ...light_dataclass import dataclass
 from ..errors import CorruptRecordError
 from ..messages.base import Message, message
 from ..wire.message_codec import message_reader, message_writer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
+from ...light_dataclass import dataclass
 from ..errors import ErrorCode, KafkaError
 from ..messages.configs import (
     DescribeConfigsRequest,

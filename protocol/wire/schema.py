@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Final, Union, cast, get_args, get_origin
 
 from kio.static.protocol import Entity
 
+from ...light_dataclass import dataclass
 from ..errors import ErrorCode
 
 _IMPLICIT_DEFAULTS: Final[Mapping[str, object]] = {"error_code": ErrorCode.none, "throttle_time": timedelta(0)}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...log.core import INT64_MAX, UNLIMITED, LogConfig
 from .state import Endpoint, ReplicaKey
 from .voters import VoterSet

@@ -16,8 +16,8 @@ not count for the records that took the place of those it flushed.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...log.core import LeaderEpochCache
 from .effects import AppendFetched, AppendRecords, Flush, InstallSnapshot, LogEffect, Truncate
 from .events import RecoveredState

@@ -7,10 +7,11 @@ Plain data, read and changed by `election` (unattached, prospective, candidate),
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from .effects import ControlBatch, DataBatch, SnapshotChunkAppend
 from .messages import (
     AddVoterRequest,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
+from ...light_dataclass import dataclass
 from .state import Endpoint, ReplicaKey
 
 KRAFT_VERSION_STATIC = 0

@@ -13,12 +13,13 @@ directory put into the wrong machine would bring its votes along.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...log.core import META_PROPERTIES, MetaProperties, decode_meta_properties, encode_meta_properties
 from ...log.disk import Disk, make_directory_durably
 from ...protocol import ErrorCode, KafkaError

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ...light_dataclass import dataclass
 from ...log.core import CorruptFileError
 from ...protocol import CorruptRecordError
 from ...protocol.fetch import SnapshotId

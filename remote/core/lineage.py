@@ -33,9 +33,9 @@ serve, nor above the log end; at the log end its epoch is the leader's latest. K
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...light_dataclass import dataclass
 from ...log.core import LeaderEpochCache
 from .ledger import RemoteLogLedger
 from .packed import last_epoch_of, max_timestamp_of, offsets_of, unpack

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...log.core import EpochEntry
 from ...protocol import TopicIdPartition, uuid_to_text
 

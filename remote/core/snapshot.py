@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 from zlib import crc32
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition
 from .ledger import LedgerState, RemoteLogLedger
 from .packed import PACKED_SIZE_MIN, pack, unpack

@@ -35,9 +35,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+from ...light_dataclass import dataclass
 from ...remote.core import (
     OffsetRuns,
     RemoteLogSegmentId,

@@ -9,9 +9,9 @@ exclusive here, except in remote segment metadata, whose `end_offset` is inclusi
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import Enum, auto
 
+from ...light_dataclass import dataclass
 from ...log.core import UNLIMITED, EpochEntry, LogConfig
 from ...protocol import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC, TopicIdPartition
 from ...remote.core import RemoteLogLedger, RemoteLogSegmentId, UsableSegments

@@ -17,8 +17,8 @@ Others end within it where two leaders have uploaded: each cuts its own segments
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...log.core import UNLIMITED, LeaderEpochCache
 from ...remote.core import RemoteLogLedger, RemoteLogSegmentMetadata, is_within_lineage
 from .view import TierPolicy

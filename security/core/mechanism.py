@@ -14,10 +14,11 @@ log line included: it may be a password or a token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from ...errors import PeerError
+from ...light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

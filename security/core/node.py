@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ..principal import SecurityProtocol
 from . import plain
 from .settings import (

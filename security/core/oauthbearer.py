@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from ...light_dataclass import dataclass
 from .mechanism import Accepted, Challenge, Outcome, Rejected, SaslClientError, invalid_credentials
 
 MECHANISM: Final = "OAUTHBEARER"

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ...errors import OperatorError
+from ...light_dataclass import dataclass
 
 KEYWORDS: Final = {
     "2.5.4.3": "CN",

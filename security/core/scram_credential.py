@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Final
+
+from ...light_dataclass import dataclass
 
 SCRAM_ITERATIONS_MIN: Final = 4096
 SCRAM_ITERATIONS_MAX: Final = 16384

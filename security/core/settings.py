@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, TypeVar
 
 from ...errors import OperatorError
+from ...light_dataclass import dataclass
 from ..principal import SecurityProtocol
 from . import oauthbearer, plain, scram_credential
 from .authorization import AUTHORIZER_KEYS

@@ -9,9 +9,10 @@ its own `number`, from which its row draws all it chooses: to leave one out chan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+from ...light_dataclass import dataclass
 
 NUMBER_BITS: Final = 32
 

@@ -16,10 +16,10 @@ A share of the seeds has some of them beside the faults of its schedule.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from .schedule import Fault, FaultKind
 
 SHARE: Final = 0.6

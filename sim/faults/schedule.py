@@ -95,12 +95,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from random import Random
 
 from pydantic import TypeAdapter
 
+from ...light_dataclass import dataclass
 from ...protocol import OperatorError
 from .actions import Action
 

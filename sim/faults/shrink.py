@@ -9,9 +9,10 @@ the larger one did; what is kept is any failure, because each is one too many.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from ...light_dataclass import dataclass
 from .schedule import Fault, FaultKind, Schedule
 
 T = TypeVar("T")

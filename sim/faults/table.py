@@ -7,10 +7,10 @@ of the kinds; each comes up to `times_max` times.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from .schedule import Fault, FaultKind
 
 SHARE: Final = 0.4

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...broker import Broker
 from ...broker.cluster import ClusterImage, PartitionRegistration
+from ...light_dataclass import dataclass
 from ...log.core import FUTURE_SUFFIX, parse_directory
 from ...protocol import TopicIdPartition, TopicPartition
 from ..machine.filesystem import LOG_DIRECTORIES, SimFilesystem

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ..machine.filesystem import Directory, Inode, SimFilesystem
 
 LOG_SUFFIX: Final = ".log"

@@ -9,13 +9,13 @@ attributes that cost no call. Between two events nothing can change: that is wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...broker import Broker
 from ...broker.cluster import PartitionRegistration
 from ...broker.replicas import Leadership, Partition
 from ...fetcher.core import LeaderReplicas
+from ...light_dataclass import dataclass
 from ...log import PartitionLog
 from ...log.core import EpochEntry
 from ...protocol import TopicIdPartition, TopicPartition

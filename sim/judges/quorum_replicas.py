@@ -17,10 +17,10 @@ A vote that no candidate ever heard of binds nobody: it may not have been on the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import CLUSTER_METADATA_TOPIC
 from ...quorum import LeaderAndEpoch, QuorumNode, RaftState, ReplicaKey
 from ...quorum.core import Candidate, Role

@@ -18,12 +18,12 @@ over (`behind`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 from ...broker.cluster import ClusterImage, TopicImage
+from ...light_dataclass import dataclass
 from ...plugins import LOG_SUFFIX, partition_directory, partition_of
 from ...protocol import SHARE_GROUP_STATE_TOPIC, TopicIdPartition
 from ...protocol.records import BatchHeader

@@ -21,10 +21,10 @@ jitter. `PROMISED_S` is more than `remote.log.manager.task.interval.ms`, the fir
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from ...broker.cluster import ClusterImage, PartitionRegistration
+from ...light_dataclass import dataclass
 from ...protocol import REMOTE_LOG_METADATA_TOPIC, TopicIdPartition, TopicPartition
 from .core.events import MomentPassed, Observed
 from .core.partition import InvariantViolationError

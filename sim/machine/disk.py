@@ -33,12 +33,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeVar
 
+from ...light_dataclass import dataclass
 from ...log.core import LOG_SUFFIX, parse_directory
 from ...log.disk import Buffer, DirectoryEntry, DiskSpace, check_size, send_copy
 from ...protocol import CLUSTER_METADATA_TOPIC

@@ -23,11 +23,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...log.disk import DirectoryEntry, DiskSpace
 
 UNLIMITED_BYTES: Final = 2**40

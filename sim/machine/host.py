@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, Protocol, TypeVar
 
 from ...broker import NodeEnvironment
+from ...light_dataclass import dataclass
 from ...log.disk import LogDirectoryLockedError
 from ...protocol import RetriableError
 from .clock import WallClock

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import log
 from random import Random
 from typing import Final, Generic, TypeVar
 
+from ...light_dataclass import dataclass
 from .pipe import Pipe
 
 Sender = TypeVar("Sender")

@@ -26,10 +26,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...plugins import ObjectRemoteStorage, ObjectTooLargeError, StorageConfig
 from ...remote import (
     IndexType,

@@ -20,12 +20,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from ...broker import NodeEnvironment
+from ...light_dataclass import dataclass
 from ...protocol.net import Address
 from ..faults.applications import KINDS, of_application
 from ..faults.injector import FaultInjector

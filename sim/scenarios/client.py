@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from ...controller import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from ...light_dataclass import dataclass
 from ...protocol import ApiKey, ErrorCode, KafkaError, RetriableError, TopicPartition, metadata_of, offsets_of
 from ...protocol.fetch import (
     READ_COMMITTED,

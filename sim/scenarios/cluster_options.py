@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Final
 
 from ...broker import CombinedConfig, parse_combined
 from ...broker.config import BrokerConfig, parse_broker_config
+from ...light_dataclass import dataclass
 from ...quorum import ControllerConfig, parse_controller_config
 from ..faults.actions import moments
 from ..faults.directories import directory_moves, sick_directories

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from ...broker import NodeEnvironment
 from ...broker.config import check_dynamic_configs
 from ...controller import METADATA_VERSION, NEW_CLUSTER_LEVELS, ControllerService, open_controller
+from ...light_dataclass import dataclass
 from ...quorum import (
     ControllerConfig,
     QuorumListener,

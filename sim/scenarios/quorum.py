@@ -18,11 +18,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from ...light_dataclass import dataclass
 from ...quorum import (
     BufferFullError,
     CommittedBatch,

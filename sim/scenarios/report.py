@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import TypeAdapter
 
+from ...light_dataclass import dataclass
 from ..faults.schedule import Schedule
 
 

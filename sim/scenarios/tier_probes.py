@@ -17,13 +17,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 from uuid import UUID
 
 from ...broker import Broker
 from ...broker.cluster import ClusterImage
+from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.fetch import FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from ...protocol.net import Address, KafkaClient

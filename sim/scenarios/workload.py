@@ -25,11 +25,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from random import Random
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...protocol import CorruptRecordError, ErrorCode, KafkaError, TopicPartition
 from ...protocol.records import ControlType, Record, build_batch, control_type, iter_batches, iter_records
 from ..judges.core.acknowledged_writes import FinalLog

@@ -15,10 +15,10 @@ stand above their lanes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ...pages import LOOKS, Markup
 from .timeline import NO_LEADER, Led, Span, State, Timeline
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
+from ...light_dataclass import dataclass
 from ..judges.core.history import History
 
 _LINE: Final = re.compile(r"\s*(\d+\.\d+) (\S+)\s+(.*)")

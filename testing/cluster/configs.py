@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
+
+from ...light_dataclass import dataclass
 
 CONTROLLER_ID: Final = 100
 MEMORY: Final = Path("/dev/shm")

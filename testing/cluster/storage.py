@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
+from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition
 from ...remote import IndexType, LogSegmentData, RemoteObject, RemoteStorageError, RemoteStorageManager
 from ...remote.core import RemoteLogSegmentMetadata

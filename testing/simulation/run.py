@@ -15,11 +15,11 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from ...light_dataclass import dataclass
 from ...protocol import InternalError, OperatorError
 from ...sim.faults import KINDS, Schedule, kinds_named, shrink_schedule
 from ...sim.machine import World

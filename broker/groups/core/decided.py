@@ -8,9 +8,10 @@ So the next part of a decision sees what the one before decided, and a decision 
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Protocol, TypeVar
 
+from ....light_dataclass import dataclass
 from .records import GroupRecord
 
 

@@ -8,9 +8,9 @@ never if its shell has dropped the group (it lost leadership). Times: `Now.ms` i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode
 from .records import GroupValue
 

@@ -7,10 +7,11 @@ decisions, over this base.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, Self
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode
 from ....protocol.wire import MalformedMessageError, Reader
 from .events import (

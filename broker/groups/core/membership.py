@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode
 from .events import MemberIdentity, Token, protocol_bytes, record_bytes
 from .records import MemberValue

@@ -17,11 +17,11 @@ the topic skip them.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, cast
 from uuid import UUID
 
+from ....light_dataclass import dataclass
 from ....protocol import CorruptRecordError, value
 from ....protocol.wire import MalformedMessageError, Reader, Writer
 from .consumer.records import (

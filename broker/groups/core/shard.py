@@ -16,9 +16,10 @@ It knows no log and no time but the one it is given.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, KafkaError, TopicPartition
 from .consumer.records import ConsumerKey, Kind
 from .consumer.state import ConsumerGroup

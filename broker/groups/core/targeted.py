@@ -11,9 +11,10 @@ A kind of group adds its members, and the order of its records.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Generic, Self, TypeVar
 
+from ....light_dataclass import dataclass
 from .consumer.records import NOTHING, Assignment, Current, GroupEpoch, MemberState, Target, TargetEpoch
 
 OVERHEAD_BYTES: Final = 1024

@@ -10,9 +10,10 @@ would be at the bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import floor
 from typing import Final
+
+from ....light_dataclass import dataclass
 
 THROTTLE_MS_MAX: Final = 2**31 - 1
 """The longest throttle time that a response can report."""

@@ -7,9 +7,9 @@ A sensor begins with the first request that has a bound, and goes when it was no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from ....light_dataclass import dataclass
 from .rate import SampledRate, throttle_ms
 
 SENSORS_MAX: Final = 10_000

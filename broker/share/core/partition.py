@@ -29,9 +29,9 @@ of an expired lock is kept if its write fails: the next leader delivers the reco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, KafkaError
 from .acknowledgements import Acknowledged, AcknowledgeType
 from .runs import Change, Lot, RecordState, Run, Runs

@@ -8,10 +8,10 @@ available to acknowledged or archived, and each delivery counts up. So the order
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, KafkaError
 
 AVAILABLE: Final = 0

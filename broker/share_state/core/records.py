@@ -14,10 +14,10 @@ Kafka: `decode_record` gives None, and readers skip them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from ....light_dataclass import dataclass
 from ....protocol import CorruptRecordError, uuid_to_text
 from ....protocol.wire import MalformedMessageError, Reader, Writer
 from .batches import Batch

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from uuid import UUID
 
+from ....light_dataclass import dataclass
 from .records import ShareKey, ShareRecord, Snapshot
 from .state import ShareState, applied, is_over
 

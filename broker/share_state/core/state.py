@@ -22,9 +22,10 @@ initialized. What is not initialized can be neither read nor written: INVALID_RE
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, KafkaError
 from .batches import NO_OFFSET, Batch, check_batches, combined
 from .records import UNKNOWN_COUNT, Snapshot, Update

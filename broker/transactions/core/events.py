@@ -5,8 +5,7 @@ A `Token` is whatever the shell needs to find the waiting request again; the cor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, TopicPartition
 from .states import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionValue
 

@@ -14,9 +14,9 @@ version (KIP-890). Keys of other versions are of a later Kafka: `decode_record` 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from ....light_dataclass import dataclass
 from ....protocol import CorruptRecordError, TopicPartition
 from ....protocol.wire import MalformedMessageError, Reader, Writer
 from .states import COMPLETE, NO_PRODUCER_ID, TransactionState, TransactionValue

@@ -7,8 +7,9 @@ sweep                the transactional ids whose transaction is open for too lon
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, TopicPartition
 from .events import Producer
 from .records import TransactionRecord

@@ -16,10 +16,10 @@ corrupt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from ....light_dataclass import dataclass
 from ....protocol import TopicPartition
 
 NO_PRODUCER_ID: Final = -1

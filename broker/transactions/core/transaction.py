@@ -16,8 +16,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, TopicPartition
 from .endings import completed, fenced, is_of_next, judge_end, needs_new_id, prepared, producer_after
 from .events import (

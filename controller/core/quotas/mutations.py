@@ -15,9 +15,9 @@ none, so it is forgotten; an active controller begins without any, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from ....light_dataclass import dataclass
 from ....log.core import INT32_MAX
 from ....protocol import ApiKey, ErrorCode, KafkaError
 from ...image.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas

@@ -24,8 +24,9 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ....light_dataclass import dataclass
 from ....protocol.records import BatchHeader, ControlType, SkimmedRecord, control_type, delete_horizon_of, empty_batch
 from ...core.index import AbortedTransaction
 from ...core.producer_state import ProducerStateEntry

@@ -13,9 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from ....light_dataclass import dataclass
 from ...core.config import LogConfig
 from ...core.index import RELATIVE_OFFSET_MAX
 

@@ -26,9 +26,9 @@ Losses that the fault model allows (`allowed_losses`) are computed at the time o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
+from ....light_dataclass import dataclass
 from .allowed_losses import AllowedLosses
 from .history import History, Outcome, Poll, Send
 

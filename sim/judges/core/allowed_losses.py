@@ -37,8 +37,10 @@ where the log of that one ends, or differs. A member counts as level again once 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from ....light_dataclass import dataclass
 
 FLUSH_NEVER: Final = 2**63 - 1
 """`flush.messages` of a topic that leaves flushing to the operating system."""

@@ -22,11 +22,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ....broker.cluster import ClusterImage
 from ....controller import MetadataImage
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, TopicIdPartition, TopicPartition
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
 from ....quorum import CommittedBatch

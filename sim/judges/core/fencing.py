@@ -20,10 +20,10 @@ makes the judge milder, never wrong. Of two that died, the controller decided on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ....broker.cluster import BrokerRegistration, ClusterImage
+from ....light_dataclass import dataclass
 from ....quorum import CommittedBatch
 from .events import ControllerElected, MetadataChanged, Observed, ProcessEnded
 from .heartbeats import HeartbeatJudge

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 from uuid import UUID
 
 from ....controller import PartitionKey
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
 from .events import HeartbeatAnswered, HeartbeatReceived, Observed

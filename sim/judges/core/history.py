@@ -14,8 +14,10 @@ virtual milliseconds since the start of the run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from ....light_dataclass import dataclass
 
 ACKS_ALL = -1
 

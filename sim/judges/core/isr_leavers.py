@@ -14,11 +14,12 @@ there, so after the last append before: the leader knows each of them to have be
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from ....broker.cluster import BrokerRegistration, ClusterImage, PartitionRegistration
 from ....controller import LOST_DIRECTORY
+from ....light_dataclass import dataclass
 from ....protocol import TopicIdPartition
 from ....quorum import CommittedBatch
 from .events import LeaderProgressed, LeaversRequested, MetadataChanged, Observed

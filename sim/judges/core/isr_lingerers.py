@@ -23,10 +23,11 @@ no matter: to ask is enough.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from ....broker.cluster import ClusterImage, PartitionRegistration
+from ....light_dataclass import dataclass
 from ....protocol import TopicIdPartition
 from .events import (
     IsrChangeSettled,

@@ -19,9 +19,10 @@ replica's own matter. The model of producer state here is written again, not the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
+from ....light_dataclass import dataclass
 from ....log.core import EpochEntry
 from ....protocol import CorruptRecordError
 from ....protocol.records import BatchHeader, ControlType, control_type, iter_batches, iter_records

@@ -17,10 +17,10 @@ a replica counts as full only by a report of metadata of that epoch, and as unkn
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ....broker.cluster import NO_LEADER, ClusterImage, PartitionRegistration, TopicImage
 from ....controller import PartitionKey
+from ....light_dataclass import dataclass
 from ....quorum import CommittedBatch
 from .events import MetadataChanged, Observed
 from .heartbeats import HeartbeatJudge

@@ -20,10 +20,10 @@ later than the controller takes for held up, and after so long a silence of all 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from ....broker.cluster import BrokerRegistration, ClusterImage
+from ....light_dataclass import dataclass
 from ....quorum import CommittedBatch
 from .events import ControllerElected, HeartbeatReceived, MetadataChanged, Observed
 from .partition import InvariantViolationError

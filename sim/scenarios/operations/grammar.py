@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, Generic, TypeVar
 
+from ....light_dataclass import dataclass
 from ...faults.actions import Action
 from ...faults.schedule import Schedule, UnfitScheduleError
 from ...machine.chance import derived

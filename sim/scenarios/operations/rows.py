@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+from ....light_dataclass import dataclass
 from ....protocol import TopicIdPartition
 from ....protocol.net import Address
 from ...judges.core.truth import ClusterTruth

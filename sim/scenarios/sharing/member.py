@@ -21,11 +21,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Final
 from uuid import UUID
 
+from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, TopicPartition, metadata_of
 from ....protocol.messages import Request, ResponseT
 from ....protocol.messages.share_groups import ShareGroupHeartbeatRequest

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from typing import Final, Protocol
 from uuid import UUID
 
+from .....light_dataclass import dataclass
 from .records import Assignment
 
 BALANCE_ROUNDS_MAX: Final = 10

@@ -15,8 +15,7 @@ fetch what it was given, does so within its rebalance timeout, or is lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from .....light_dataclass import dataclass
 from .....protocol import ErrorCode
 from ..events import Heartbeat, Join, Joined, Leave, Left, MemberIdentity, Sync, Synced
 from .decision import Decision, World, advance, catch_up, remove, subscribe

@@ -6,9 +6,9 @@ A `Decision` gathers records (`core.decided`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
+from .....light_dataclass import dataclass
 from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
 from ..decided import Decided
 from ..targeted import SETTLING_INTERVAL_MIN_MS, GroupTimeouts

@@ -21,9 +21,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
+from .....light_dataclass import dataclass
 from .....protocol import ErrorCode, KafkaError
 from .decision import (
     ConsumerSettings,

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
+from .....light_dataclass import dataclass
 from .....protocol import value
 from .....protocol.wire import MalformedMessageError, Reader, Writer
 

@@ -10,9 +10,10 @@ What comes after the fields that are needed here is passed over, so a later vers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from .....light_dataclass import dataclass
 from .....protocol.wire import MalformedMessageError, Reader, Writer
 from .records import Assignment, normalized
 from .topics import Topics

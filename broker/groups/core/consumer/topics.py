@@ -8,13 +8,13 @@ within its limit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Protocol
 from uuid import UUID
 
 import re2
 
+from .....light_dataclass import dataclass
 from .....protocol import ErrorCode, KafkaError
 
 REGEX_LENGTH_MAX: Final = 8 * 1024

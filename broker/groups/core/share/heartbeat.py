@@ -14,10 +14,10 @@ meanwhile, and topics that have changed, are noticed at the next heartbeat of an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NoReturn
 
+from .....light_dataclass import dataclass
 from .....protocol import ErrorCode, KafkaError
 from .....protocol.wire import SHARE_HEARTBEAT_INTERVAL, SHARE_SESSION_TIMEOUT
 from ..consumer.assignors import Subscription

@@ -16,11 +16,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
+from .....light_dataclass import dataclass
 from .....protocol.wire import MalformedMessageError, Reader, Writer
 from ..consumer.records import (
     Current,

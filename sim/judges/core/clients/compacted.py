@@ -16,9 +16,10 @@ Each replica compacts for itself: the batches of two differ, and so do the offse
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
+from .....light_dataclass import dataclass
 from .....protocol.records import iter_records
 from ..acknowledged_writes import Anomaly
 from ..replicas import ReplicaState, StoredBatch, differing_epochs, not_converged

@@ -28,9 +28,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from .....light_dataclass import dataclass
 from .....protocol import SHARE_GROUP_STATE_TOPIC, TopicPartition
 from ..acknowledged_writes import Anomaly, FinalLog
 from ..events import LeaderElected, MetadataChanged, Observed

@@ -18,10 +18,11 @@ that is over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from .....broker.cluster import ClusterImage
+from .....light_dataclass import dataclass
 from .....protocol import GROUP_METADATA_TOPIC, TopicPartition
 from ..events import MemberAsked, MemberAssigned, MetadataChanged, MomentPassed, Observed
 from ..partition import InvariantViolationError

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from .....light_dataclass import dataclass
 from .....protocol import TopicPartition
 
 
