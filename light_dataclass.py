@@ -57,7 +57,7 @@ def _dataclass(cls: type | None = None, /, *, slots: bool = False, **options: bo
 
 
 def _is_plain(cls: type, options: Mapping[str, bool]) -> bool:
-    annotations = vars(cls).get("__annotations__", {}).values()
+    annotations = cls.__annotations__.values()
     return (
         all(name in _PLAIN or value is _LEFT.get(name) for name, value in options.items())
         and not hasattr(cls, "__dataclass_fields__")
@@ -78,7 +78,7 @@ def _with_deferred_methods(
     if "__eq__" in own and own["__hash__"] is None:
         del own["__hash__"]  # which Python has set, not the class
     if not cls.__doc__:  # else `inspect` is asked for the signature, which takes longer than all the rest
-        cls.__doc__ = f"{cls.__name__}({', '.join(own.get('__annotations__', ()))})"
+        cls.__doc__ = f"{cls.__name__}({', '.join(cls.__annotations__)})"
     made: type[DataclassInstance] = standard_dataclass(
         cls, slots=True, kw_only=kw_only, init=False, repr=False, eq=False
     )
