@@ -275,7 +275,7 @@ class S3ObjectStore:
                 Bucket=self._bucket, Key=self._prefix + key, Range=f"bytes={start}-{end - 1}"
             )
             with closing(answer["Body"]) as body:
-                return _read_within(body, key, end - start)
+                return _read_within(body, key, end - start, answer.get("ContentLength", 0))
 
         return await self._call(key, fetch)
 
@@ -399,14 +399,16 @@ async def read_exactly(source: SegmentSource, position: int, count: int) -> byte
 
 def _read_within(body: StreamingBody, key: str, size_max: int, stated: int = 0) -> bytes:
     """Return all of the body. ObjectTooLargeError where it has, or is `stated` to have, more than `size_max` bytes: a
-    store that ignores a range, or says one size and sends another, costs no memory.
+    store that ignores a range, or says one size and sends another, costs no memory. What is asked for is what was
+    stated: then the SDK returns the bytes as they were received, and does not put them together once more.
     """
     if stated > size_max:
         raise ObjectTooLargeError(key, stated, size_max)
-    parts, left = [], size_max + 1
-    while left and (part := body.read(left)):  # the empty one at the end is when the SDK checks size and checksum
+    parts, left, wanted = [], size_max + 1, stated or size_max + 1
+    while left and (part := body.read(wanted)):  # the empty one at the end is when the SDK checks size and checksum
         parts.append(part)
         left -= len(part)
+        wanted = left
     if not left:
         raise ObjectTooLargeError(key, size_max + 1, size_max)
     return b"".join(parts)

@@ -80,9 +80,10 @@ class RemoteChunks:
         first, last = start // self._chunk_bytes, (end - 1) // self._chunk_bytes
         wanted = [self._chunk(segment, index) for index in range(first, last + 1)]
         chunks = [each if isinstance(each, bytes) else await asyncio.shield(each) for each in wanted]
-        begin = first * self._chunk_bytes
-        whole = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        return memoryview(whole)[start - begin : end - begin]
+        views = [memoryview(chunk) for chunk in chunks]
+        views[-1] = views[-1][: end - last * self._chunk_bytes]
+        views[0] = views[0][start - first * self._chunk_bytes :]
+        return views[0] if len(views) == 1 else memoryview(b"".join(views))
 
     def fetch_ahead(self, segment: RemoteLogSegmentMetadata, position: int) -> bool:
         """Begin to fetch the chunks behind the one that holds `position`; True if that reaches beyond the segment."""

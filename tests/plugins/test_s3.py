@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import boto3
@@ -14,7 +15,8 @@ from mypy_boto3_s3.client import S3Client
 from tierfetch.plugins import s3 as s3_module
 from tierfetch.plugins.fsspec import FsspecConfig
 from tierfetch.plugins.layout import segment_keys
-from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage
+from tierfetch.plugins.object_storage import ObjectTooLargeError
+from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage, _read_within
 from tierfetch.plugins.s3 import md5_text as s3_md5_text
 from tierfetch.remote import (
     IndexType,
@@ -137,20 +139,29 @@ async def test_of_a_server_that_ignores_ranges_no_more_is_read(
     log = pattern(3 << 20)
     metadata = make_metadata(len(log))
     await storage.copy_log_segment_data(metadata, make_data(log))
-    read: list[int] = []
+    asked: list[int | None] = []
     original = StreamingBody.read
 
     def counted(self: StreamingBody, amt: int | None = None) -> bytes:
-        data = original(self, amt)
-        read.append(len(data))
-        return data
+        asked.append(amt)
+        return original(self, amt)
 
     monkeypatch.setattr(StreamingBody, "read", counted)
-    with pytest.raises(RemoteStorageCorruptError, match=r"\.log: 101 bytes, at most 100 are expected"):
+    with pytest.raises(RemoteStorageCorruptError, match=rf"\.log: {len(log)} bytes, at most 100 are expected"):
         await storage.fetch_log_segment(metadata, 50, 150)
-    assert sum(read) == 101
+    assert asked == []
     assert await storage.fetch_log_segment(metadata, 0, len(log)) == log
+    assert asked == [len(log), 1], "what was stated is asked for, else the SDK copies it once more"
     await storage.close()
+
+
+@pytest.mark.parametrize("stated", [0, 90])
+def test_no_more_is_read_than_is_expected_whatever_was_stated(stated: int) -> None:
+    body = StreamingBody(BytesIO(bytes(1000)), None)
+    with pytest.raises(ObjectTooLargeError, match="k: 101 bytes, at most 100"):
+        _read_within(body, "k", 100, stated)
+    assert len(body.read()) == 1000 - 101
+    assert _read_within(StreamingBody(BytesIO(b"abc"), None), "k", 100, stated) == b"abc"
 
 
 async def test_damage_on_the_way_is_seen_with_md5(s3_options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,12 @@ async def test_R4_any_range_is_cut_at_the_end(chunks: RemoteChunks, start: int, 
     assert bytes(await chunks.read(SEGMENT, start, end)) == LOG[start:end]
 
 
+async def test_of_several_chunks_only_what_is_asked_for_is_put_together(chunks: RemoteChunks) -> None:
+    for start, end in ((150, 260), (20, 560), (999, 1050)):
+        found = await chunks.read(SEGMENT, start, end)
+        assert found.obj == LOG[start:end]
+
+
 async def test_requests_are_aligned_and_made_once(chunks: RemoteChunks, storage: CountingStorage) -> None:
     await chunks.read(SEGMENT, 150, 260)
     await chunks.read(SEGMENT, 100, 299)
