@@ -4,7 +4,7 @@
 |---|---|
 | that differs between nodes (`node.id`, `listeners`, ...) | refused, with the option that is meant |
 | of controllers alone | refused; with --combined it is theirs |
-| that nobody knows | refused, with the nearest one: a broker would only warn, in a log that is not looked at |
+| unknown | refused, with the nearest one: a broker would only warn, in a log that is not looked at |
 | of Kafka's that has no effect here | a warning |
 | with a wrong value | refused, with what is expected |
 """

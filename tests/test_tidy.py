@@ -163,7 +163,6 @@ SPLINTERS_WITH_A_REASON = {
     "broker/listener_reload.py": "a task of its own beside the composition",
     "broker/quotas/metrics.py": "metrics families stand apart from what they measure",
     "broker/share/coordinated.py": "requests, apart from the port that a test implements too",
-    "cli/entry.py": "imports nothing, so that an interrupt is minded from the first millisecond on",
     "cli/model/remote_sizes.py": "pure, apart from the command that asks a cluster",
     "model/tiering.py": "a formula of its own, with the reasons for it",
     "model/warming.py": "a formula of its own, with the reasons for it",
