@@ -105,6 +105,10 @@ class ApplicationOptions(ClusterOptions):
             racks=world.rng("racks").random() < 0.3,
             retention_ms=NO_LIMIT,
             snapshot_bytes=20 * 1024 * 1024,
+            session_timeout_ms=world.rng("sessions").choice((3_000, 9_000)),
+            lag_time_max_ms=world.rng("lags").choice((5_000, 10_000)),
+            election_timeout_ms=1_000,
+            fetch_timeout_ms=2_000,
         )
 
     def _broker_keys(self, name: str) -> dict[str, str]:
@@ -120,7 +124,9 @@ class ApplicationOptions(ClusterOptions):
             "replica.high.watermark.checkpoint.interval.ms": "5000",
             "log.retention.check.interval.ms": "5000",
             "log.cleaner.backoff.ms": "15000",
-            "remote.log.manager.task.interval.ms": "2000",
+            "remote.log.manager.task.interval.ms": "10000",
+            "replica.fetch.wait.max.ms": "2000",
+            "replica.socket.timeout.ms": "5000",
         }
 
 
