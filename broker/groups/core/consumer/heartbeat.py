@@ -16,7 +16,7 @@
 * A new group epoch is followed by a new target assignment in the same decision, by the assignor that most ask for.
 * Changed topics are noticed at the next heartbeat of any member.
 * While a group settles its members come again sooner: what one gives up another one waits for.
-* Once a member is silent its group comes again when its session ends: somebody has to take over what it owned.
+* Once a member is silent its group comes again when its session ends: other members take over what it owned.
 """
 
 from __future__ import annotations
