@@ -29,7 +29,8 @@ ceiling      measures what the machine allows without any broker.
 warm_memory  hands memory that the host has already backed to the system under test.
 fetching/    measures what brokers serve to a reader that decodes nothing.
 everything/  runs all of them in a short form.
-model/       checks the model's predictions against real replacements.
+model/       checks the model's predictions against real replacements, failovers and rebalances.
+witness/     checks them against the simulated cluster, where links limit.
 partitions/  measures a broker with many partitions, from start to failover.
 secure/      measures what TLS costs clients and brokers.
 soak/        looks for growth while a cluster is busy for long.
