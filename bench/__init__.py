@@ -31,7 +31,8 @@ copying/     measures what producers wait for while segments are copied to the t
 curves/      measures how costs grow with partitions and with clients.
 fetching/    measures what brokers serve to a reader that decodes nothing, from disks and from S3.
 everything/  runs all of them in a short form.
-model/       checks the model's predictions against real replacements.
+model/       checks the model's predictions against real replacements, failovers and rebalances.
+witness/     checks them against the simulated cluster, where links limit.
 partitions/  measures a broker with many partitions, from start to failover.
 secure/      measures what TLS costs clients and brokers.
 soak/        looks for growth while a cluster is busy for long.

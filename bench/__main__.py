@@ -76,6 +76,7 @@ SUITES = {
     "partitions": "partitions.command",
     "soak": "soak.command",
     "spark": "spark.command",
+    "witness": "witness.command",
 }
 """The benchmarks with options of their own: `python -m bench model --help`."""
 

@@ -22,7 +22,7 @@ SILENCE_MAX_S = 30.0
 
 
 def admin(cluster: Cluster, broker: int = 1) -> AdminClient:
-    return AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.port(broker)}", "log_level": 0})
+    return AdminClient({"bootstrap.servers": f"{cluster.host(broker)}:{cluster.port(broker)}", "log_level": 0})
 
 
 def create_topic(cluster: Cluster, assignment: list[list[int]], configs: Mapping[str, str], name: str = TOPIC) -> None:
@@ -137,11 +137,13 @@ def consume(
     return seconds
 
 
-def log_bytes(directory: Path, topic: str = TOPIC) -> int:
-    """Bytes of all `.log` files of the topic's partitions below a broker's directory; of what goes meanwhile, none."""
+def log_bytes(directory: Path, topic: str = TOPIC, partition: str = "*") -> int:
+    """Bytes of all `.log` files of the topic's partitions, or of one, below a broker's directory. What goes meanwhile
+    counts nothing.
+    """
     total = 0
-    for partition in directory.glob(f"{topic}-*"):
-        with suppress(FileNotFoundError), os.scandir(partition) as entries:
+    for replica in directory.glob(f"{topic}-{partition}"):
+        with suppress(FileNotFoundError), os.scandir(replica) as entries:
             for entry in entries:
                 if entry.name.endswith(".log"):
                     with suppress(FileNotFoundError):

@@ -14,6 +14,9 @@ throttle        does not hold back the last `throttle_burst_bytes`: the debt of 
                 where it is what limits, who waits for it looks again too late by `throttle_lag_s`, once
 ISR expansion   `isr_expansion_s` from caught up until clients see it in the ISR
 
+a wave of a plan has no start, but `wave_s` from the end of the wave before (of the first: from its orders) until the
+first question of a replica: its executor looks, sets throttles, and gives the orders
+
 So n partitions of `bytes` in all, from one leader, with nothing else in the way, are in the ISR after
 
     start_s + partitions * replay_partition_s
@@ -113,6 +116,7 @@ class Calibration(_Measured):
     leader_cpu_s_per_gb: Seconds
     follower_cpu_s_per_gb: Seconds
     isr_expansion_s: Seconds
+    wave_s: Seconds = 0.0
     session_timeout_s: Annotated[Seconds, Field(description="A silent broker is fenced after so long.")]
     refusal_s: Annotated[
         Seconds | None,

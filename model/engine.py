@@ -1,6 +1,6 @@
 """The engine: replicas that are built, as flows that share resources, from event to event.
 
-    wave begins                 its brokers start (a replacement's), and set their replicas up
+    wave begins                 its brokers start (a replacement's), or are given their orders, and set replicas up
     broker is set up            all its replicas of the wave begin to fetch, together
     replica has caught up       it leaves its connection, and from now on needs its produce rate like any follower;
                                 it is in the ISR after the ISR expansion delay
@@ -126,8 +126,11 @@ class _Run:
         starts = self._moves.is_replacement[members] & ~self._is_started[target]
         replay_s = self._calibration.replay_partition_s * self._arrays.partition_count
         asks_s[starts] += self._down_s + self._calibration.start_s + replay_s
+        is_ordered = ~self._moves.is_replacement[members]
+        asks_s[is_ordered] += self._calibration.wave_s
         causes = self.course.cause_s
         causes[members, Cause.WAITING] = self._now_s
+        causes[members[is_ordered], Cause.BEGIN] = self._calibration.wave_s
         causes[members[starts], Cause.DOWN] = self._down_s
         causes[members[starts], Cause.START] = self._calibration.start_s
         causes[members[starts], Cause.REPLAY] = replay_s

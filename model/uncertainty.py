@@ -4,7 +4,8 @@
     ------------------------------  ------------------------------------------------------------------------------------
     a range of the inventory        simulated with its lowest and highest value; the same key of all brokers together
     runs, model, first, load        factors of `calibration.Spread`, on the seconds that machines decide: start, set-up,
-                                    tier, fetches, CPU, ISR; `model` on links and disks too, `runs` on disks
+                                    tier, fetches, CPU, ISR; `model` on links and disks too, `runs` on disks, both on
+                                    the beginning of waves
     throttle                        its factor, on the seconds that the throttle decides
 
 How effects make a range: core/ranges.py. Everything is decided by the inputs: nothing is drawn.
@@ -116,8 +117,8 @@ def outlook_of(arrays: ClusterArrays, found: Prediction, work: Floats, waits_s: 
 def spread_effects(seconds: Seconds, spread: Spread) -> list[Effect]:
     """Return what the spread of machines and of the model does to a time that goes there."""
     return [
-        _partial(RUNS, seconds, (*MACHINE, *DISKS), spread.runs, spread.runs),
-        _partial(MODEL, seconds, (*MACHINE, *DISKS, *LINKS), spread.model, spread.model),
+        _partial(RUNS, seconds, (*MACHINE, *DISKS, Cause.BEGIN), spread.runs, spread.runs),
+        _partial(MODEL, seconds, (*MACHINE, *DISKS, *LINKS, Cause.BEGIN), spread.model, spread.model),
         _partial(FIRST, seconds, MACHINE, 1.0, spread.first),
         _partial(LOAD, seconds, MACHINE, 1.0, spread.load),
         _partial(THROTTLE, seconds, (Cause.THROTTLE,), spread.throttle, spread.throttle),

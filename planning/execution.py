@@ -158,7 +158,7 @@ def expected_end(
 
 def unforeseen(journal: Journal, state: ClusterState) -> list[str]:
     """Return what an outlook does not know of: brokers of the plan that have died since it began, other moves or sizes
-    than it is for (the cluster was not as the inventory says), another throttle, also one that somebody else has set. A
+    than it is for (the cluster was not as the inventory says), another throttle, also one that another client set. A
     plan that empties a dead broker is carried out as predicted.
     """
     outlook = journal.header.outlook
@@ -194,7 +194,7 @@ def _other_throttles(journal: Journal, state: ClusterState) -> list[str]:
     ]
     if not others:
         return []
-    return [f"somebody has changed the throttle of {_brokers(others)}"]
+    return [f"another client has changed the throttle of {_brokers(others)}"]
 
 
 class _Step:

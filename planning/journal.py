@@ -71,7 +71,7 @@ class _Value(BaseModel):
 class Entry(_Value):
     """One partition: its replicas before, what it is reassigned to, and in which order it ends.
 
-    `size_bytes` are to be copied; `held_bytes` is what its leader had on its disk when it was planned, None if that is
+    `size_bytes` are copied; `held_bytes` is what its leader had on its disk when it was planned, None if that is
     not known.
 
     `directories` has the log directory of each replica for which the plan names one, by broker; `directories_before`

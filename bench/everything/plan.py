@@ -7,8 +7,8 @@
 | what is left of the time is less than an entry's estimate | it is left out; shorter ones may still begin |
 
 The estimates are rough, for two cores that do nothing else; the command says what each took. `model` is not among them:
-it takes 25 minutes by itself, and its shorter forms say nothing. Nor are `groups`, `transactions` and `coordinators`:
-most of their time is sessions and warm-ups that no option makes shorter.
+it takes 25 minutes by itself, and its shorter forms say nothing; `witness` compares, and measures nothing. Nor are
+`groups`, `transactions` and `coordinators`: most of their time is sessions and warm-ups that no option makes shorter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 BUDGET_S: Final = 1800.0
 LATE_FACTOR: Final = 3.0
 LATE_S: Final = 120.0
-NOT_PLANNED: Final = frozenset({"all", "model", "groups", "transactions", "coordinators"})
+NOT_PLANNED: Final = frozenset({"all", "model", "witness", "groups", "transactions", "coordinators"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class KafkaCluster(LocalNodes):
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{self.port(node)}" for node in self.broker_ids)
+        return ",".join(f"{self.host(node)}:{self.port(node)}" for node in self.broker_ids)
 
     @property
     def tier_directory(self) -> Path:
@@ -106,13 +106,13 @@ class KafkaCluster(LocalNodes):
         common = {
             "node.id": str(node),
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{self.port(CONTROLLER_ID)}",
+            "controller.quorum.voters": f"{CONTROLLER_ID}@{self.host(CONTROLLER_ID)}:{self.port(CONTROLLER_ID)}",
             "listener.security.protocol.map": _PROTOCOLS,
             "log.dirs": str(self.data_directory(node)),
             "remote.log.storage.system.enable": str(self.tiered).lower(),
         }
         if node == CONTROLLER_ID:
-            roles = {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{self.port(node)}"}
+            roles = {"process.roles": "controller", "listeners": f"CONTROLLER://{self.host(node)}:{self.port(node)}"}
             return common | roles | self.node_configs.get(node, {})
         return common | self._broker_properties(node)
 
@@ -120,7 +120,7 @@ class KafkaCluster(LocalNodes):
         replication = str(min(2, len(self.broker_ids)))
         properties = {
             "process.roles": "broker",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port(node)}",
+            "listeners": f"PLAINTEXT://{self.host(node)}:{self.port(node)}",
             "inter.broker.listener.name": "PLAINTEXT",
             "offsets.topic.replication.factor": replication,
             "offsets.topic.num.partitions": "1",
@@ -198,7 +198,7 @@ class KafkaCluster(LocalNodes):
         from confluent_kafka.admin import AdminClient
 
         try:
-            client = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.port(node)}", "log_level": 0})
+            client = AdminClient({"bootstrap.servers": f"{self.host(node)}:{self.port(node)}", "log_level": 0})
             return set(client.list_topics(timeout=2).brokers)
         except KafkaException:
             return set()

@@ -3,9 +3,12 @@
 scenario     says what is run. Calibration scenarios and test scenarios are never the same.
 draw         draws test scenarios from a seed.
 session      runs all scenarios in turn.
-lab          starts a cluster of two brokers for each system, with a tier that can be slow.
+lab          starts a cluster of two brokers or more for each system, with a tier that can be slow.
 replacement  loads a cluster, kills, wipes and replaces a broker, and times it from outside.
+moving       plans a rebalance, carries it out with `reassign execute`, and times it from outside.
 failing      kills or freezes the leader, and times how long it takes until another broker leads.
+traces       reads what brokers' logs and metrics say of one run.
+breakdown    says where a measured time went, in the rows of a prediction.
 timing       holds the durations of one run.
 forecast     predicts the same run from an inventory of the live cluster.
 fit          fits the model's constants to the calibration scenarios.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from tierfetch.cli.options import table_console
 from tierfetch.model import Calibrations, System
 
 from ..lab.jars import KafkaUnavailableError, kafka_jars
+from ..lab.network import refusal
 from .draw import drawn
 from .judge import RUNS_MIN
 from .record import Record
@@ -40,6 +42,12 @@ RESULT = Path("bench-results/model.json")
 @click.option(
     "--count", type=click.IntRange(min=1, max=1000), default=DRAWN, show_default=True, help="So many of them."
 )
+@click.option(
+    "--links-mb-s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="RATE",
+    help="Test scenarios with each broker in a network namespace, on links of this rate (as root).",
+)
 @click.option("--json", "path", type=click.Path(path_type=Path), default=RESULT, show_default=True)
 @click.option("--resume", is_flag=True, help="Continue from what the file has, instead of beginning again.")
 @click.option(
@@ -56,6 +64,7 @@ def main(
     wanted: tuple[str, ...],
     seed: int | None,
     count: int,
+    links_mb_s: float | None,
     path: Path,
     resume: bool,
     calibration: Path | None,
@@ -68,6 +77,7 @@ def main(
       python -m bench model                                      everything, about 25 minutes
       python -m bench model --against nothing --scenarios tier   some of ours
       python -m bench model --random 7 --count 30                scenarios that are drawn, not chosen
+      python -m bench model --random 7 --links-mb-s 20           where the network limits
       python -m bench model --resume                             continue after an interruption
       python -m bench model --docs docs/model-proof.md           the document, from the last session's file
 
@@ -81,11 +91,10 @@ def main(
         return
     if seed is not None and wanted:
         raise click.UsageError("--scenarios chooses, --random draws: give one")
+    if links_mb_s is not None and (why := refusal()):
+        raise click.ClickException(f"networks that limit cannot be made here: {why}")
     record = _read(path) if resume and path.exists() else Record(path, " ".join(["python -m bench", *sys.argv[1:]]))
-    if record.tests and record.seed != seed:
-        raise click.UsageError(
-            f"{path} has a session of {_seed_text(record.seed)}: give another --json, or the same seed"
-        )
+    _check_same(record, seed, links_mb_s)
     record.seed = seed
     record.forget_unfinished(calibration_runs, runs)
     if calibration is not None:
@@ -96,11 +105,24 @@ def main(
         session = Session(system, record, machine, console)
         if calibration is None:
             session.calibrate(calibration_runs)
-        session.test(_chosen(wanted) if seed is None else drawn(seed, count), runs)
+        scenarios = _chosen(wanted) if seed is None else drawn(seed, count)
+        session.test([replace(each, links_mb_s=links_mb_s) for each in scenarios], runs)
     print_tables(record, console, runs)
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)
     console.print(f"Figures: {path}")
+
+
+def _check_same(record: Record, seed: int | None, links_mb_s: float | None) -> None:
+    """UsageError if the session in the file is another one."""
+    if record.tests and record.seed != seed:
+        raise click.UsageError(
+            f"{record.path} has a session of {_seed_text(record.seed)}: give another --json, or the same seed"
+        )
+    if record.tests and record.tests[0].scenario.links_mb_s != links_mb_s:
+        raise click.UsageError(
+            f"{record.path} has a session on other links: give another --json, or the same --links-mb-s"
+        )
 
 
 def _seed_text(seed: int | None) -> str:

@@ -2,7 +2,8 @@
 
     what              drawn
     ----------------  ----------------------------------------------------------------------------------------
-    kind              two of six a failover: by process, or by host; else a replacement
+    kind              two of nine a failover, by process or by host; three a rebalance: a broker is added, one is
+                      removed, or what is uneven is evened out; else a replacement
     partitions        1 to 60, of ratios: as many draws between 1 and 8 as between 8 and 60
     total_mb          20 to 400, of ratios
     segment_mb        1 to 8
@@ -12,13 +13,18 @@
     produce_mb_s      one of three, 1 to 12, where the bytes to copy do not grow from run to run
     throttle_mb_s     one of four, 10 to 60
     latency_ms        of a tiered topic, one of two: 5 to 300
+    brokers           of a rebalance: 3 to 5
+    wave_partitions   of a rebalance: 2, 5 or 50
+    throttle_mb_s     of a rebalance: at least two of three
 
 What is left out is what cannot be run five times alike, not what is predicted badly. Producers on a tiered topic whose
 followers copy what is local: either it grows with each run, or retention sends a follower back to its start
 (docs/model-proof.md). A throttle below what producers write never ends.
 
 A failover is of a topic that is not tiered, at most `FAILOVER_MB` large: nothing is copied, and what a broker has is
-there again once it is back.
+there again once it is back. A rebalance is of at least `PARTITIONS_PER_BROKER` partitions for each broker, and at most
+`REBALANCE_MB` large, since each run of it has data of its own; producers take at most half of its throttle, for more
+would never catch up.
 
 The same seed always draws the same scenarios, and the first ones of a longer series are those of a shorter one.
 """
@@ -36,7 +42,11 @@ from .scenario import COPY, FROM_TIER, Kind, Policies, Scenario
 PARTITIONS: Final = (1, 60)
 TOTAL_MB: Final = (20, 400)
 FAILOVER_MB: Final = 60
-KINDS: Final = (*[Kind.REPLACEMENT] * 4, Kind.PROCESS, Kind.HOST)
+REBALANCE_MB: Final = 160
+BROKERS: Final = (3, 5)
+WAVE_PARTITIONS: Final = (2, 5, 50)
+PARTITIONS_PER_BROKER: Final = 2
+KINDS: Final = (*[Kind.REPLACEMENT] * 4, Kind.PROCESS, Kind.HOST, Kind.ADD, Kind.REMOVE, Kind.EVEN)
 SEGMENT_MB: Final = (1, 2, 4, 8)
 LOCAL_SHARE: Final = (0.1, 0.9)
 PRODUCE_MB_S: Final = (1.0, 12.0)
@@ -64,6 +74,8 @@ def _of_kind(source: random.Random, scenario: Scenario) -> Scenario:
     kind = source.choice(KINDS)
     if kind is Kind.REPLACEMENT:
         return scenario
+    if kind.is_rebalance:
+        return _rebalance(source, scenario, kind)
     return replace(
         scenario,
         kind=kind,
@@ -73,6 +85,25 @@ def _of_kind(source: random.Random, scenario: Scenario) -> Scenario:
         throttle_mb_s=None,
         latency_ms=0,
         is_tiered=False,
+    )
+
+
+def _rebalance(source: random.Random, scenario: Scenario, kind: Kind) -> Scenario:
+    brokers = source.randint(*BROKERS)
+    partitions = max(scenario.partitions, brokers * PARTITIONS_PER_BROKER)
+    throttle_mb_s = scenario.throttle_mb_s
+    if source.random() < 2 / 3:
+        throttle_mb_s = throttle_mb_s or round(_of_ratios(source, *THROTTLE_MB_S), 1)
+    if throttle_mb_s is not None:
+        throttle_mb_s = max(throttle_mb_s, round(2 * scenario.produce_mb_s, 1))
+    return replace(
+        scenario,
+        kind=kind,
+        brokers=brokers,
+        wave_partitions=source.choice(WAVE_PARTITIONS),
+        partitions=partitions,
+        total_mb=max(min(scenario.total_mb, REBALANCE_MB), partitions * BYTES_PER_PARTITION_MIN),
+        throttle_mb_s=throttle_mb_s,
     )
 
 

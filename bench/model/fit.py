@@ -14,6 +14,7 @@ With T the median seconds to the ISR, n partitions (the cluster's own among them
     c-tier-slow   aux_gets: (T - T of c-tier) in units of the latency, for each wave of partitions
     c-produce     produce_weight: from the rate that was left for the copy
     c-throttle    throttle_burst_bytes, what the throttle did not hold back, or throttle_lag_s, what it took longer
+    c-waves       wave_s: T less what its replicas take, for each wave
 
 The first four make four linear equations for four constants; without them nothing is fitted, of the others each gives
 its own. What noise makes negative counts as zero. `setup_parallel` and the sizes of a fetch are the system's own
@@ -55,6 +56,8 @@ class Seen:
     isr_s: float
     leader_cpu_s: float
     follower_cpu_s: float
+    moves: int = 0
+    waves: int = 1
 
     @property
     def partitions(self) -> int:
@@ -69,6 +72,8 @@ def seen(scenario: Scenario, runs: Sequence[Timing]) -> Seen:
         statistics.median(max(0.0, run.start_to_isr_s - run.all_data_s) for run in runs),
         statistics.median(run.leader_cpu_s for run in runs),
         statistics.median(run.follower_cpu_s for run in runs),
+        runs[0].moves,
+        runs[0].waves,
     )
 
 
@@ -84,6 +89,8 @@ def fitted(system: System, found: Mapping[str, Seen], usual: Calibration, origin
         calibration = _with_produce(calibration, found["c-produce"])
     if "c-throttle" in found:
         calibration = _with_throttle(calibration, found["c-throttle"])
+    if "c-waves" in found:
+        calibration = _with_waves(calibration, found["c-waves"])
     return calibration
 
 
@@ -171,6 +178,16 @@ def _with_throttle(calibration: Calibration, slow: Seen) -> Calibration:
     return calibration.model_copy(
         update={"throttle_burst_bytes": max(0.0, free_bytes), "throttle_lag_s": max(0.0, -free_bytes / rate)}
     )
+
+
+def _with_waves(calibration: Calibration, moved: Seen) -> Calibration:
+    """Brokers run already: what is left of the formula is the set-up of what moves, its bytes, and the ISR's
+    expansion, once in each wave.
+    """
+    setup_s = moved.moves * calibration.setup_s / calibration.setup_parallel
+    bytes_s = moved.copied_bytes / (calibration.fetchers * calibration.pace(moved.scenario.wave_partitions))
+    others_s = setup_s + bytes_s + moved.waves * calibration.isr_expansion_s
+    return calibration.model_copy(update={"wave_s": max(0.0, (moved.seconds - others_s) / moved.waves)})
 
 
 def _per_partition(calibration: Calibration, few: Seen, many: Seen) -> float:

@@ -19,6 +19,7 @@ from tierfetch.model import (
     Inventory,
     MachineRates,
     Obstacle,
+    Seconds,
     System,
     most_live,
     predict,
@@ -28,9 +29,12 @@ from tierfetch.model import (
 )
 
 from .lab import FOLLOWER, HEARTBEAT_S, LEADER, SESSION_S, Lab
+from .moving import Planned
 from .scenario import Scenario
 
 WINDOW_S: Final = 3.0
+WIRE_SHARE: Final = 1448 / 1514
+"""What of a shaped link is left for bytes of TCP: Ethernet's, IP's and TCP's headers are counted by `tc`."""
 PAGE_CACHE_BYTES_PER_S: Final = 100e9
 """A disk that no copy of some hundred megabytes waits for: the page cache takes it."""
 DISK_BYTES: Final = 10**12
@@ -40,7 +44,8 @@ DISK_BYTES: Final = 10**12
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """`start_to_isr_s` infinite where the model says that the broker never joins, and `obstacle` why. In 80 % of the
-    cases it is between `low_s` and `high_s`, which `widest` makes wide. `seconds` of the last partition by cause.
+    cases it is between `low_s` and `high_s`, which `widest` makes wide. `seconds` of the last partition by cause, and
+    `whole_seconds` of all waves, one after the other.
     """
 
     start_to_isr_s: float
@@ -50,6 +55,7 @@ class Forecast:
     high_s: float = math.inf
     widest: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
+    whole_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def captured(lab: Lab, scenario: Scenario, machine: MachineRates) -> Inventory:
@@ -65,9 +71,10 @@ def captured(lab: Lab, scenario: Scenario, machine: MachineRates) -> Inventory:
 
 def known(scenario: Scenario, machine: MachineRates) -> Mapping[str, str]:
     latency_s = scenario.latency_ms / 1000 + (machine.tier_request_s or 0.0)
+    nic = machine.loopback_bytes_per_s if scenario.links_mb_s is None else scenario.links_mb_s * 1e6 * WIRE_SHARE
     return {
-        "nic_in_bytes_per_s": str(machine.loopback_bytes_per_s),
-        "nic_out_bytes_per_s": str(machine.loopback_bytes_per_s),
+        "nic_in_bytes_per_s": str(nic),
+        "nic_out_bytes_per_s": str(nic),
         "disk_read_bytes_per_s": str(PAGE_CACHE_BYTES_PER_S),
         "disk_write_bytes_per_s": str(PAGE_CACHE_BYTES_PER_S),
         "disk_bytes": str(DISK_BYTES),
@@ -89,7 +96,7 @@ def forecast(inventory: Inventory, topic: str, calibrations: Calibrations) -> Fo
     copied = float((result.bulk_bytes + result.catch_up_bytes)[ours].sum())
     joined_s = float(result.joined_s[ours].max())
     within = found.range.scaled_to(joined_s)
-    last = seconds_of(result.cause_s[ours].tolist(), result.joined_s[ours].tolist())
+    last = _by_text(seconds_of(result.cause_s[ours].tolist(), result.joined_s[ours].tolist()))
     return Forecast(
         start_to_isr_s=joined_s,
         copied_bytes=copied,
@@ -97,8 +104,31 @@ def forecast(inventory: Inventory, topic: str, calibrations: Calibrations) -> Fo
         low_s=within.low,
         high_s=within.high,
         widest=within.widest,
-        seconds={cause.text: seconds for cause, seconds in last.longest_first()},
+        seconds=last,
+        whole_seconds=last,
     )
+
+
+def rebalance_forecast(made: Planned, calibrations: Calibrations) -> Forecast:
+    """Predict a plan's moves: from the orders of the first wave until the last replica is in sync."""
+    policy = made.arrays.policy
+    found = predict(made.arrays, made.plan.moves, policy, calibrations.of(policy))
+    result = found.result
+    obstacles = {Obstacle(int(each)).text for each in result.obstacle} - {""}
+    return Forecast(
+        start_to_isr_s=result.duration_s,
+        copied_bytes=result.leader_bytes,
+        obstacle="; ".join(sorted(obstacles)),
+        low_s=found.range.low,
+        high_s=found.range.high,
+        widest=found.range.widest,
+        seconds=_by_text(result.last_seconds),
+        whole_seconds=_by_text(result.seconds),
+    )
+
+
+def _by_text(found: Seconds) -> dict[str, float]:
+    return {cause.text: seconds for cause, seconds in found.longest_first()}
 
 
 def failover_forecast(scenario: Scenario, system: System, calibrations: Calibrations) -> Forecast:

@@ -1,4 +1,4 @@
-"""One cluster of two brokers, ours or Apache Kafka's, whose tier is a directory that can be made slow.
+"""One cluster of two brokers or more, ours or Apache Kafka's, whose tier is a directory that can be made slow.
 
 What a scenario needs is set as the cluster's dynamic configs, so that one cluster serves for all scenarios, and a
 capture reads there what holds.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from tierfetch.protocol.wire import ResourceType
 
 from ..lab.jars import kafka_jars
 from ..lab.kafka import CONTROLLER_ID, KafkaCluster
+from ..lab.network import InNamespaces, ShapedNetwork, rates_of
 from ..systems import Cluster
 from ..workload import admin
 
@@ -59,7 +60,12 @@ class Lab:
     system: System
     cluster: Cluster
     base: Path
+    brokers: int
     _configs: Mapping[str, str]
+
+    @property
+    def broker_ids(self) -> range:
+        return range(1, self.brokers + 1)
 
     @property
     def bootstrap(self) -> str:
@@ -67,7 +73,7 @@ class Lab:
 
     @property
     def address(self) -> Address:
-        return Address("127.0.0.1", self.cluster.port(LEADER))
+        return Address(self.cluster.host(LEADER), self.cluster.port(LEADER))
 
     def set_tier_latency(self, latency_ms: int) -> None:
         _write_latency(self.base / "tier", latency_ms)
@@ -96,34 +102,60 @@ class Lab:
 
 
 @contextmanager
-def running(system: System, base: Path) -> Iterator[Lab]:
-    """KafkaUnavailableError where there are no jars."""
-    with _tierfetch(base) if system == "tierfetch" else _kafka(base) as cluster:
-        wait_complete(cluster)
-        yield Lab(system, cluster, base, {})
+def running(system: System, base: Path, brokers: int = 2, links_mb_s: float | None = None) -> Iterator[Lab]:
+    """`links_mb_s`: brokers in network namespaces, each with links of that rate. KafkaUnavailableError where there
+    are no jars, NetworkRefusedError where there are no such networks.
+    """
+    ids = tuple(range(1, brokers + 1))
+    start = _tierfetch if system == "tierfetch" else _kafka
+    with _network(ids, links_mb_s) as network, start(base, ids, network) as cluster:
+        lab = Lab(system, cluster, base, brokers, {})
+        wait_complete(lab)
+        yield lab
 
 
-def wait_complete(cluster: Cluster) -> None:
-    """Until both brokers know both, and the topic of the tier's metadata is whole."""
-    for broker in (LEADER, FOLLOWER):
-        client = admin(cluster, broker)
+def wait_complete(lab: Lab) -> None:
+    """Until all brokers know all, and the topic of the tier's metadata is whole."""
+    for broker in lab.broker_ids:
+        client = admin(lab.cluster, broker)
         for _ in poll(START_TIMEOUT_S, f"broker {broker} to know the whole cluster", 0.1):
             found = client.list_topics(timeout=10)
             internal = found.topics.get(INTERNAL_TOPIC)
-            if len(found.brokers) == 2 and internal and all(len(p.isrs) == 2 for p in internal.partitions.values()):
+            is_whole = internal and all(len(part.isrs) == 2 for part in internal.partitions.values())
+            if is_whole and len(found.brokers) == lab.brokers:
                 break
 
 
+def _network(brokers: Sequence[int], links_mb_s: float | None) -> AbstractContextManager[ShapedNetwork | None]:
+    return nullcontext() if links_mb_s is None else ShapedNetwork(rates_of(brokers, CONTROLLER_ID, links_mb_s))
+
+
+class _Quorum(InNamespaces, LocalQuorum):
+    """Ours."""
+
+
+class _Brokers(InNamespaces, LocalCluster):
+    """Ours."""
+
+
+class _Kafka(InNamespaces, KafkaCluster):
+    """Apache Kafka's."""
+
+
 @contextmanager
-def _tierfetch(base: Path) -> Iterator[Cluster]:
+def _tierfetch(base: Path, brokers: Sequence[int], network: ShapedNetwork | None) -> Iterator[Cluster]:
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{PLUGIN}{os.pathsep}{before}" if before else str(PLUGIN)
     _write_latency(base / "tier", 0)
     tier = TierSettings("slow-local", {"dir": str(base / "tier")})
     try:
-        with LocalQuorum(base, 1, first_id=CONTROLLER_ID, configs=CONTROLLER_CONFIGS) as quorum:
+        quorum = _Quorum(base, 1, first_id=CONTROLLER_ID, configs=CONTROLLER_CONFIGS)
+        quorum.network = network
+        with quorum:
             where = quorum.bootstrap_controllers
-            with LocalCluster(base, (LEADER, FOLLOWER), tier=tier, configs=CONFIGS, controllers=where) as cluster:
+            cluster = _Brokers(base, brokers, tier=tier, configs=CONFIGS, controllers=where)
+            cluster.network = network
+            with cluster:
                 yield cluster
     finally:
         if before is None:
@@ -133,7 +165,7 @@ def _tierfetch(base: Path) -> Iterator[Cluster]:
 
 
 @contextmanager
-def _kafka(base: Path) -> Iterator[Cluster]:
+def _kafka(base: Path, brokers: Sequence[int], network: ShapedNetwork | None) -> Iterator[Cluster]:
     classes = base.parent / f"{base.name}-classes"
     configs = {
         "remote.log.storage.manager.class.name": JAVA_PLUGIN,
@@ -141,7 +173,8 @@ def _kafka(base: Path) -> Iterator[Cluster]:
         "log.initial.task.delay.ms": "500",  # else nothing is trimmed in a broker's first 30 s
     }
     _compile(classes)
-    cluster = KafkaCluster(base, (LEADER, FOLLOWER), broker_configs=CONFIGS | configs)
+    cluster = _Kafka(base, brokers, broker_configs=CONFIGS | configs)
+    cluster.network = network
     cluster.node_configs[CONTROLLER_ID] = dict(CONTROLLER_CONFIGS)
     with cluster:
         yield cluster

@@ -21,9 +21,11 @@ from tierfetch.protocol import RetriableError
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
+from .breakdown import replaced_rows
 from .lab import FOLLOWER, LEADER, Lab, wait_complete
-from .scenario import BOUNDED_LOCAL_BYTES, Kind, Scenario
+from .scenario import BOUNDED_LOCAL_BYTES, Scenario
 from .timing import Timing
+from .traces import Logs, trace_of
 
 LOOK_S: Final = 0.02
 DISK_LOOKS_EVERY: Final = 5
@@ -51,7 +53,7 @@ def broker_configs(lab: Lab, scenario: Scenario) -> dict[str, str]:
         configs["bootstrap.policy"] = policy.value
         if policy is Policy.BOUNDED_LOCAL:
             configs["bootstrap.bounded.local.bytes"] = str(BOUNDED_LOCAL_BYTES)
-    if scenario.throttle_mb_s is not None:
+    if scenario.throttle_mb_s is not None and not scenario.kind.is_rebalance:
         configs["follower.replication.throttled.rate"] = str(int(scenario.throttle_mb_s * 1e6))
     return configs
 
@@ -63,7 +65,7 @@ def topic_configs(scenario: Scenario) -> dict[str, str]:
     if scenario.local_share is not None:
         assert scenario.is_tiered, f"{scenario.name}: retention would delete what is being copied"
         configs["local.retention.bytes"] = str(int(scenario.total_bytes / scenario.partitions * scenario.local_share))
-    if scenario.throttle_mb_s is not None:
+    if scenario.throttle_mb_s is not None and not scenario.kind.is_rebalance:
         configs["follower.replication.throttled.replicas"] = "*"
     return configs
 
@@ -73,14 +75,14 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
     """The topic with its data, tiered and trimmed; deleted at the end."""
     lab.set_tier_latency(0)
     lab.set_configs({})
-    wait_complete(lab.cluster)
-    order = [LEADER, FOLLOWER] if scenario.kind is Kind.REPLACEMENT else [FOLLOWER, LEADER]
-    create_topic(lab.cluster, [order] * scenario.partitions, topic_configs(scenario), topic)
+    wait_complete(lab)
+    create_topic(lab.cluster, scenario.assignment, topic_configs(scenario), topic)
     try:
         produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)
         if scenario.is_tiered:
             _wait_calm(lab, topic)
-        wait_isr(lab.cluster, _isr(scenario, {LEADER, FOLLOWER}), topic)
+        whole = {partition: set(replicas) for partition, replicas in enumerate(scenario.assignment)}
+        wait_isr(lab.cluster, whole, topic)
         os.sync()
         lab.set_configs(broker_configs(lab, scenario))
         lab.set_tier_latency(scenario.latency_ms)
@@ -94,8 +96,8 @@ def _isr(scenario: Scenario, members: set[int]) -> dict[int, set[int]]:
 
 
 def _wait_calm(lab: Lab, topic: str) -> None:
-    """Until neither the leader's disk nor the tier has changed for some looks in a row."""
-    places = lab.cluster.data_directory(LEADER), lab.base / "tier" / STORAGE_DIRECTORY
+    """Until neither a broker's disk nor the tier has changed for some looks in a row."""
+    places = *map(lab.cluster.data_directory, lab.broker_ids), lab.base / "tier" / STORAGE_DIRECTORY
     seen: list[int] = []
     calm = 0
     for _ in poll(STEP_TIMEOUT_S, f"tiering and local retention of {topic} to come to rest", CALM_INTERVAL_S):
@@ -110,7 +112,7 @@ def _delete(lab: Lab, topic: str) -> None:
     client = admin(lab.cluster)
     client.delete_topics([topic])[topic].result(STEP_TIMEOUT_S)
     for _ in poll(STEP_TIMEOUT_S, f"{topic} to be deleted", DELETE_LOOK_S):
-        if not any(next(lab.cluster.data_directory(node).glob(f"{topic}-*"), None) for node in (LEADER, FOLLOWER)):
+        if not any(next(lab.cluster.data_directory(node).glob(f"{topic}-*"), None) for node in lab.broker_ids):
             return
 
 
@@ -153,8 +155,10 @@ def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = F
     fenced = wait_isr(cluster, _isr(scenario, {LEADER}), topic)
     with load(lab, scenario, topic) if scenario.grows else nullcontext():
         cpu_s = cpu_seconds([cluster.process(LEADER).pid])
+        logs = Logs(lab)
         began = cluster.start(FOLLOWER)
         first_data, all_data, in_isr = _watch(lab, topic, looks_at_disk)
+    rows = _rows(lab, logs, topic, time.time() - (time.monotonic() - began), in_isr - began)
     timing = Timing(
         start_to_isr_s=in_isr - began,
         first_data_s=first_data - began,
@@ -163,9 +167,22 @@ def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = F
         copied_bytes=log_bytes(cluster.data_directory(FOLLOWER), topic),
         leader_cpu_s=cpu_seconds([cluster.process(LEADER).pid]) - cpu_s,
         follower_cpu_s=cpu_seconds([cluster.process(FOLLOWER).pid]),
+        seconds=rows,
+        whole_seconds=rows,
     )
     time.sleep(PAUSE_S)
     return timing
+
+
+def _rows(lab: Lab, logs: Logs, topic: str, began_s: float, took_s: float) -> dict[str, float]:
+    """Where the time went until the last partition was in sync; `began_s` in unix seconds."""
+    joined = {number: at for (number, who), at in logs.said(LEADER, topic).joined_s.items() if who == FOLLOWER}
+    if not joined:
+        return {}
+    last = max(joined, key=lambda number: joined[number])
+    said = logs.said(FOLLOWER, topic)
+    trace = trace_of(said, last, joined_s=joined[last], asked_s=min(said.asked_s.values(), default=None))
+    return {row.value: seconds for row, seconds in replaced_rows(trace, began_s, began_s + took_s).items()}
 
 
 def _watch(lab: Lab, topic: str, looks_at_disk: bool) -> tuple[float, float, float]:

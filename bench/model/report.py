@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tierfetch.model import Calibration, Spread, System
 
+from .breakdown import Row, medians, predicted_rows
 from .judge import (
     COVERAGE,
     FAIR,
@@ -56,6 +57,11 @@ def print_tables(record: Record, console: Console, runs_min: int) -> None:
             table.add_row(*_cells(entry, each), style=_STYLES.get(each.verdict))
         console.print(table)
         console.print(_sentence(record, system, found))
+        if rows := list(breakdown_rows(found)):
+            table = Table(*rows[0], title=f"{NAMES[system]}: {_BREAKDOWN}")
+            for row in rows[1:]:
+                table.add_row(*row)
+            console.print(table)
     for entry in (*record.calibration_runs, *record.tests):
         if entry.failure:
             console.print(f"[red]{entry.system}, {entry.scenario.name}: {entry.failure}[/]")
@@ -77,6 +83,31 @@ def _cells(entry: Entry, each: Judgement) -> tuple[str, ...]:
         f"{entry.forecast.copied_bytes / 1e6:,.1f} / {_copied_mb(entry):,.1f} MB",
         each.verdict.value,
     )
+
+
+def breakdown_rows(found: Sequence[tuple[Entry, Judgement]]) -> Iterator[tuple[str, ...]]:
+    """The headings, then seconds by row of each scenario whose runs have them, predicted / measured (medians); of a
+    plan in waves once more for its last partition. Nothing if no run has any.
+    """
+    parts = [part for entry, _ in found for part in _breakdowns(entry)]
+    rows = [row for row in Row if any(row in each for _, *both in parts for each in both)]
+    if not rows:
+        return
+    yield ("scenario", *(row.value for row in rows))
+    for name, predicted, measured in parts:
+        cells = (f"{predicted.get(row, 0.0):.2f} / {measured.get(row, 0.0):.2f}" for row in rows)
+        yield name, *("-" if cell == "0.00 / 0.00" else cell for cell in cells)
+
+
+def _breakdowns(entry: Entry) -> Iterator[tuple[str, dict[Row, float], dict[Row, float]]]:
+    runs = [run for run in entry.runs if run is not None and run.whole_seconds]
+    if entry.forecast is None or not runs:
+        return
+    name, forecast = entry.scenario.text, entry.forecast
+    yield name, predicted_rows(forecast.whole_seconds), medians([run.whole_seconds for run in runs])
+    if any(run.waves > 1 for run in runs):
+        last = medians([run.seconds for run in runs])
+        yield f"{name}: last partition", predicted_rows(forecast.seconds), last
 
 
 def _copied_mb(entry: Entry) -> float:
@@ -131,7 +162,11 @@ def _sure(sure: Sureness | None) -> str:
     )
 
 
-_MEASURED: Final = "process start until every partition is back in the ISR; of a failover, death until another leads"
+_MEASURED: Final = (
+    "process start until every partition is back in the ISR; of a failover, death until another leads; of a rebalance,"
+    " first order until all replicas are in sync"
+)
+_BREAKDOWN: Final = "where the time went, seconds predicted / measured, median of the runs"
 _AIM_TEXTS: Final = {
     Aim.HOLDS: "holds",
     Aim.DOES_NOT_HOLD: "does not hold",
@@ -177,6 +212,8 @@ def markdown(record: Record) -> str:
         if any(entry.system == system for entry in record.tests):
             parts += [f"## {NAMES[system]}", _sentence(record, system, found) + "."]
             parts.append("\n".join(_rows(found)))
+            if seconds := list(breakdown_rows(found)):
+                parts += [f"{_BREAKDOWN[0].upper()}{_BREAKDOWN[1:]}.", "\n".join(_lines(seconds))]
     if record.calibrations is not None:
         measured = {entry.system for entry in record.calibration_runs}
         constants = [found for system, found in record.calibrations.systems.items() if system in measured]
@@ -185,10 +222,15 @@ def markdown(record: Record) -> str:
 
 
 def _rows(found: Sequence[tuple[Entry, Judgement]]) -> Iterator[str]:
-    yield "| " + " | ".join(COLUMNS) + " |"
-    yield "|" + "---|" * len(COLUMNS)
-    for entry, each in found:
-        yield "| " + " | ".join(_cells(entry, each)) + " |"
+    return _lines([COLUMNS, *(_cells(entry, each) for entry, each in found)])
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A table, whose first row are the headings."""
+    for number, row in enumerate(rows):
+        yield "| " + " | ".join(row) + " |"
+        if number == 0:
+            yield "|" + "---|" * len(row)
 
 
 def _constants(calibrations: Sequence[Calibration]) -> Iterator[str]:
@@ -225,6 +267,10 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
 * copied: bytes of the topic on the new disk when it has joined, predicted / median measured
 * failover (of drawn scenarios): from the death of the broker that leads everywhere until the other one does; the
   session is 2.5 s here
+* rebalance (of drawn scenarios): a plan of `reassign plan`, carried out by `reassign execute`, from its first order
+  until every replica is in sync, pauses between waves included. Each run has a topic of its own, laid out alike
+* where the time went: measured by what brokers log and count (`bench/model/breakdown.py`); what no line says is
+  *other*, which of Apache Kafka is all that follows set-up
 * 80 %: the interval of the prediction; four of five runs should be in it
 * verdict: good up to {GOOD:.0%} either way, fair up to {FAIR:.0%}, else wrong"""
 

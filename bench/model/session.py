@@ -19,19 +19,21 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 
 from tierfetch.model import Calibrations, MachineRates, System
+from tierfetch.protocol import OperatorError
 
 from .failing import fail_over
 from .fit import fitted, seen
-from .forecast import captured, failover_forecast, forecast
+from .forecast import captured, failover_forecast, forecast, rebalance_forecast
 from .judge import judged
 from .lab import Lab, running
+from .moving import NeverMovedError, Planned, move, planned
 from .record import Entry, Record
 from .replacement import NeverJoinedError, load, prepared, replace
 from .scenario import CALIBRATION, Kind, Scenario
 from .spread import Series, spread_of
 from .timing import Timing
 
-FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, click.ClickException)
+FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, OperatorError, click.ClickException)
 
 
 class Session:
@@ -43,6 +45,8 @@ class Session:
         self.machine = machine
         self.console = console
         self._topics = 0
+        self._planned: Planned | None = None
+        """What the scenario that is run moves, if it is a rebalance."""
 
     # --- scenarios --------------------------------------------------------------------------------------------------
 
@@ -85,7 +89,7 @@ class Session:
 
     def _guarded(self, entry: Entry, runs: int, *, predicts: bool = False) -> None:
         try:
-            with self._own_lab() as lab:
+            with self._own_lab(entry.scenario) as lab:
                 self._run(lab, entry, runs, predicts=predicts)
         except FAILURES as error:
             entry.failure = f"{type(error).__name__}: {error}"
@@ -93,11 +97,11 @@ class Session:
             self.record.write()
 
     @contextmanager
-    def _own_lab(self) -> Iterator[Lab]:
+    def _own_lab(self, scenario: Scenario) -> Iterator[Lab]:
         prefix = f"tierfetch-model-{self.system}-"
         with (
             tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as base,
-            running(self.system, Path(base) / "cluster") as lab,
+            running(self.system, Path(base) / "cluster", scenario.brokers, scenario.links_mb_s) as lab,
         ):
             yield lab
 
@@ -112,9 +116,9 @@ class Session:
                 for _ in range(runs):
                     self._measure(lab, entry, topic, looks_at_disk=not predicts)
         else:
-            if predicts:
+            if predicts or scenario.kind.is_rebalance:
                 with self._prepared(lab, scenario) as topic, load(lab, scenario, topic):
-                    self._predict(lab, entry, topic)
+                    self._predict(lab, entry, topic, is_kept=predicts)
             with self._prepared(lab, scenario) as topic:
                 self._warm_up(lab, entry, topic)
             for _ in range(runs):
@@ -130,8 +134,14 @@ class Session:
         with prepared(lab, scenario, topic):
             yield topic
 
-    def _predict(self, lab: Lab, entry: Entry, topic: str) -> None:
+    def _predict(self, lab: Lab, entry: Entry, topic: str, *, is_kept: bool = True) -> None:
+        """Into the record, unless it is a calibration: that needs the plan of its moves alone."""
         calibrations = self.record.calibrations or Calibrations.default()
+        if entry.scenario.kind.is_rebalance:
+            self._planned = planned(captured(lab, entry.scenario, self.machine), entry.scenario, topic)
+            if is_kept:
+                self.record.predict(entry, rebalance_forecast(self._planned, calibrations))
+            return
         if entry.scenario.kind is not Kind.REPLACEMENT:
             self.record.predict(entry, failover_forecast(entry.scenario, self.system, calibrations))
             return
@@ -140,16 +150,19 @@ class Session:
 
     def _warm_up(self, lab: Lab, entry: Entry, topic: str) -> None:
         """Once, which is kept apart: a leader's JVM is slow until it has done the same before."""
-        with suppress(NeverJoinedError):
+        with suppress(NeverJoinedError, NeverMovedError):
             entry.first_s = self._run_once(lab, entry, topic).start_to_isr_s
 
     def _measure(self, lab: Lab, entry: Entry, topic: str, *, looks_at_disk: bool) -> None:
         try:
             self.record.measure(entry, self._run_once(lab, entry, topic, looks_at_disk=looks_at_disk))
-        except NeverJoinedError:
+        except (NeverJoinedError, NeverMovedError):
             self.record.measure(entry, None)
 
     def _run_once(self, lab: Lab, entry: Entry, topic: str, *, looks_at_disk: bool = False) -> Timing:
+        if entry.scenario.kind.is_rebalance:
+            assert self._planned is not None, entry.scenario.name
+            return move(lab, entry.scenario, topic, self._planned.file)
         if entry.scenario.kind is not Kind.REPLACEMENT:
             return fail_over(lab, entry.scenario, topic)
         return replace(lab, entry.scenario, topic, looks_at_disk=looks_at_disk)

@@ -94,18 +94,19 @@ class LocalCluster(LocalNodes):
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{self.port(broker)}" for broker in self.broker_ids)
+        return ",".join(f"{self.host(broker)}:{self.port(broker)}" for broker in self.broker_ids)
 
     def metrics_url(self, broker: int) -> str:
-        return f"http://127.0.0.1:{self._metrics_ports[broker]}/metrics"
+        return f"http://{self.host(broker)}:{self._metrics_ports[broker]}/metrics"
 
     def properties(self, node: int) -> dict[str, str]:
         properties = {
             "node.id": str(node),
             "process.roles": "broker",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port(node)}",
+            "listeners": f"PLAINTEXT://{self.host(node)}:{self.port(node)}",
             "log.dirs": str(self.data_directory(node)),
             "controller.quorum.bootstrap.servers": self._controllers,
+            "metrics.host": self.host(node),
             "metrics.port": str(self._metrics_ports[node]),
             "offsets.topic.num.partitions": "5",
             "offsets.topic.replication.factor": str(min(3, len(self.broker_ids))),
@@ -144,7 +145,7 @@ class LocalCluster(LocalNodes):
 
     async def _knows_itself(self, node: int) -> bool:
         client = make_client("local-cluster", None if self.security is None else self.security.client())
-        address = Address("127.0.0.1", self.port(node))
+        address = Address(self.host(node), self.port(node))
         try:
             answer = await client.send(address, metadata_of(()), timeout_s=START_TIMEOUT_S)
         finally:

@@ -27,6 +27,7 @@ START_TIMEOUT_S: Final = 75.0
 """Longer than a broker tries to register by default: its own reason is better than this one."""
 REPORT_INTERVAL_S: Final = 5.0
 LOG_TAIL_CHARACTERS: Final = 2_000
+LOOPBACK: Final = "127.0.0.1"
 TIERFETCH: Final = (sys.executable, "-m", "tierfetch.cli.main")
 
 
@@ -75,6 +76,11 @@ class LocalNodes(ABC):
 
     def port(self, node: int) -> int:
         return self._ports[node]
+
+    def host(self, node: int) -> str:
+        """Where it listens."""
+        del node
+        return LOOPBACK
 
     def data_directory(self, node: int) -> Path:
         return self.base / f"{self.kind}-{node}"
@@ -129,7 +135,7 @@ class LocalNodes(ABC):
     def wait_serving(self, node: int) -> None:
         """Until the node accepts connections."""
         for _ in self._until(node, "to serve"):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port(node)), 1.0):
+            with contextlib.suppress(OSError), socket.create_connection((self.host(node), self.port(node)), 1.0):
                 return
 
     def _until(self, node: int, what: str) -> Iterator[None]:

@@ -47,12 +47,12 @@ class LoopbackControllers(LocalNodes):
 
     @property
     def bootstrap_controllers(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
+        return ",".join(f"{self.host(node)}:{port}" for node, port in self.controller_ports.items())
 
     @property
     def voters(self) -> str:
         """All of them, as `controller.quorum.voters` has them."""
-        return ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.controller_ports.items())
+        return ",".join(f"{node}@{self.host(node)}:{port}" for node, port in self.controller_ports.items())
 
     @cached_property
     def cluster_id(self) -> str:
@@ -109,7 +109,7 @@ class LocalQuorum(LoopbackControllers):
         return {
             "node.id": str(node),
             "process.roles": "controller",
-            "listeners": f"CONTROLLER://127.0.0.1:{self.port(node)}",
+            "listeners": f"CONTROLLER://{self.host(node)}:{self.port(node)}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_directory(node)),
             **quorum,
@@ -140,7 +140,7 @@ class LocalQuorum(LoopbackControllers):
         """What `quorum describe --status` says, asked of those that run. NoLeaderError, OSError."""
 
         async def ask() -> dict[str, Any]:
-            addresses = [Address("127.0.0.1", self.port(node)) for node in self.running()]
+            addresses = [Address(self.host(node), self.port(node)) for node in self.running()]
             identity = None if self.security is None else self.security.client_of_controllers()
             async with QuorumAdmin(addresses, identity) as admin:
                 return status((await admin.cluster()).cluster_id, await admin.describe())

@@ -8,6 +8,7 @@
     LEADER_LINK ...   a resource that is full: links, disks, CPUs
     THROTTLE          the replication throttle
     ISR               the leader, to see that it has caught up
+    BEGIN             the beginning of its wave: the executor looks, sets throttles, and gives the orders
 
 Between two events of the engine a replica waits for one of these, so that its seconds add up to the time of its
 joining. The whole is as long as its waves, one after the other, and each wave as long as its last replica: the seconds
@@ -43,6 +44,7 @@ class Cause(IntEnum):
     FOLLOWER_CPU = 13
     THROTTLE = 14
     ISR = 15
+    BEGIN = 16
 
     @property
     def text(self) -> str:
@@ -66,6 +68,7 @@ _TEXTS: Final = {
     Cause.FOLLOWER_CPU: "follower's CPU",
     Cause.THROTTLE: "throttle",
     Cause.ISR: "ISR expansion",
+    Cause.BEGIN: "beginning a wave",
 }
 CAUSES: Final = len(Cause)
 SECONDS_MIN: Final = 1e-9

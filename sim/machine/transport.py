@@ -43,6 +43,8 @@ SPLIT_SHARE: Final = 1 / 16
 """The share of deliveries that are cut in two."""
 JOIN_SHARE: Final = 15 / 16
 """The share of writes that join the piece before them if it was written at the same moment."""
+PACKET_BYTES: Final = 16 * 1024
+"""The largest piece on links that are shared: small beside what passes in the time that matters there."""
 SPLIT_DELAY_S: Final = 0.000_05
 
 _EOF: Final = b""
@@ -267,6 +269,15 @@ class SimTransport(asyncio.Transport):
             self.link.transports.pop(self, None)
 
     def _transmit(self, data: bytes | None, size: int) -> None:
+        """On a link whose interfaces are shared in packets, so that the next one passes before all of it has passed."""
+        if data is None or size <= PACKET_BYTES or not self.link.is_shared:
+            self._transmit_piece(data, size)
+            return
+        for start in range(0, size, PACKET_BYTES):
+            packet = data[start : start + PACKET_BYTES]
+            self._transmit_piece(packet, len(packet))
+
+    def _transmit_piece(self, data: bytes | None, size: int) -> None:
         peer, now_s = self.peer, self._loop.now_s
         if peer.is_silent:
             self._stall()

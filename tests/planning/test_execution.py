@@ -386,15 +386,15 @@ def test_another_throttle_than_the_predicted_one_breaks_the_prediction() -> None
     assert found.broken.startswith("the throttle was changed while it ran; it was predicted for")
 
 
-def test_a_throttle_that_somebody_else_has_set_breaks_the_prediction_while_the_wave_runs() -> None:
+def test_a_throttle_that_another_client_has_set_breaks_the_prediction_while_the_wave_runs() -> None:
     run = foreseen()
     state = replace(run.cluster.state(), throttles={1: (1_000_000, 1_000_000), 4: (1_000_000, 5), 9: (None, None)})
     assert unforeseen(run.journal, state) == [], "none is set yet"
     run.ask("throttled", wave=0)
     assert throttled_brokers(run.journal) == [1, 2, 3, 4]
-    assert unforeseen(run.journal, state) == ["somebody has changed the throttle of broker 4"]
+    assert unforeseen(run.journal, state) == ["another client has changed the throttle of broker 4"]
     gone = replace(state, throttles={1: (None, 1_000_000), 4: (1_000_000, 1_000_000)})
-    assert unforeseen(run.journal, gone) == ["somebody has changed the throttle of broker 1"]
+    assert unforeseen(run.journal, gone) == ["another client has changed the throttle of broker 1"]
     run.ask("restored")
     assert unforeseen(run.journal, state) == []
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.bench.model.draw import FAILOVER_MB, PARTITIONS, TIERED_PAIRS, TOTAL_MB, drawn
+from tierfetch.bench.model.draw import (
+    BROKERS,
+    FAILOVER_MB,
+    PARTITIONS,
+    REBALANCE_MB,
+    TIERED_PAIRS,
+    TOTAL_MB,
+    WAVE_PARTITIONS,
+    drawn,
+)
 from tierfetch.bench.model.forecast import failover_forecast
 from tierfetch.bench.model.judge import Aim, Sureness, Verdict, drawn_aim, judged, summary, sureness
 from tierfetch.bench.model.lab import HEARTBEAT_S, SESSION_S
@@ -29,6 +38,9 @@ def test_a_seed_always_draws_the_same_and_a_longer_series_begins_alike(seed: int
 def test_what_is_drawn_can_be_run(seed: int) -> None:
     for each in drawn(seed, 5):
         assert PARTITIONS[0] <= each.partitions <= PARTITIONS[1]
+        assert len(each.assignment) == each.partitions
+        assert {broker for replicas in each.assignment for broker in replicas} <= set(each.broker_ids)
+        assert all(len(set(replicas)) == 2 for replicas in each.assignment)
         assert each.partitions <= each.total_mb <= TOTAL_MB[1]
         assert each.local_share is None or each.is_tiered
         assert each.latency_ms == 0 or each.is_tiered
@@ -143,9 +155,9 @@ def test_failovers_are_drawn_beside_replacements() -> None:
     found = drawn(1, 200)
     kinds = [each.kind for each in found]
     for kind in (Kind.PROCESS, Kind.HOST):
-        assert 15 <= kinds.count(kind) <= 55
+        assert 10 <= kinds.count(kind) <= 40
     for each in found:
-        if each.kind is not Kind.REPLACEMENT:
+        if each.kind.death is not None:
             assert not each.is_tiered
             assert not each.grows, "a failover copies nothing: its producers may go on from run to run"
             assert (each.throttle_mb_s, each.latency_ms, each.local_share) == (None, 0, None)
@@ -166,8 +178,33 @@ def test_a_process_that_dies_is_predicted_for_the_labs_session(system: System, s
 
 
 def test_a_kind_is_read_back_from_a_sessions_file_and_an_older_one_has_replacements_alone() -> None:
-    (scenario,) = [each for each in drawn(20, 1) if each.kind is Kind.PROCESS]
+    scenario = next(each for each in drawn(20, 100) if each.kind is Kind.PROCESS)
     document = json.loads(json.dumps(asdict(scenario)))
     assert Scenario.of(document) == scenario
-    del document["kind"]
+    for key in ("kind", "brokers", "wave_partitions"):
+        del document[key]
     assert Scenario.of(document).kind is Kind.REPLACEMENT
+
+
+def test_rebalances_are_drawn_beside_replacements() -> None:
+    found = [each for each in drawn(1, 300) if each.kind.is_rebalance]
+    kinds = [each.kind for each in found]
+    for kind in (Kind.ADD, Kind.REMOVE, Kind.EVEN):
+        assert 15 <= kinds.count(kind) <= 60
+    for each in found:
+        assert BROKERS[0] <= each.brokers <= BROKERS[1]
+        assert each.partitions >= 2 * each.brokers, "else there may be nothing to move"
+        assert each.total_mb <= max(REBALANCE_MB, each.partitions)
+        assert each.grows, "a run leaves replicas elsewhere: each needs a topic of its own"
+        assert each.throttle_mb_s is None or each.throttle_mb_s >= 2 * each.produce_mb_s
+        assert f"{each.brokers} brokers" in each.text
+    assert {each.wave_partitions for each in found} == set(WAVE_PARTITIONS)
+    throttled = [each for each in found if each.throttle_mb_s is not None]
+    assert len(throttled) > len(found) / 2
+
+
+def test_what_is_uneven_is_mostly_on_two_brokers() -> None:
+    scenario = Scenario(name="x", total_mb=24, partitions=24, kind=Kind.EVEN, brokers=4)
+    held = [broker for replicas in scenario.assignment for broker in replicas]
+    assert [held.count(broker) for broker in scenario.broker_ids] == [20, 20, 4, 4]
+    assert {replicas[0] for replicas in scenario.assignment} == {1, 2, 3, 4}

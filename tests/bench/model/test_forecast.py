@@ -9,7 +9,7 @@ import pytest
 
 from tierfetch.bench.model.fit import INTERNAL_PARTITIONS
 from tierfetch.bench.model.forecast import forecast, known
-from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Policies, Scenario
+from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Kind, Policies, Scenario
 from tierfetch.model.calibration import Calibrations, MachineRates
 from tierfetch.model.inventory import Inventory
 from tierfetch.model.inventory_parts import Policy
@@ -72,7 +72,10 @@ def inventory(scenario: Scenario, pending_bytes: float) -> Inventory:
     )
 
 
-@pytest.mark.parametrize("scenario", CALIBRATION, ids=lambda each: each.name)
+REPLACEMENTS = [each for each in CALIBRATION if each.kind is Kind.REPLACEMENT]
+
+
+@pytest.mark.parametrize("scenario", REPLACEMENTS, ids=lambda each: each.name)
 def test_engine_agrees_with_the_formula(scenario: Scenario) -> None:
     if scenario.policies.ours is Policy.TIER_FIRST:
         found = forecast(inventory(scenario, 4e6), "t", CALIBRATIONS)
@@ -85,7 +88,7 @@ def test_engine_agrees_with_the_formula(scenario: Scenario) -> None:
 
 def test_engine_counts_the_lag_of_a_throttle() -> None:
     lagging = TRUE.model_copy(update={"throttle_burst_bytes": 0.0, "throttle_lag_s": 0.6})
-    (scenario,) = (each for each in CALIBRATION if each.throttle_mb_s is not None)
+    (scenario,) = (each for each in REPLACEMENTS if each.throttle_mb_s is not None)
     calibrations = Calibrations(machine=MACHINE, systems={"tierfetch": lagging})
     found = forecast(inventory(scenario, scenario.total_bytes), "t", calibrations)
     assert found.start_to_isr_s == pytest.approx(as_the_formula_has_it(scenario, lagging).seconds, rel=0.02)
