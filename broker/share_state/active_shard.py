@@ -109,7 +109,7 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         """Forget a share-partition, which may be unknown; with an epoch of its group a fence is left."""
         state = self.shard.latest(key)
         has_epoch, fence = state_epoch > NOT_GIVEN, None
-        # One that is not known needs a fence too: what would let it begin may be under way. It takes no place of another.
+        # One that is not known needs a fence too: what lets it begin may be under way. It takes no place of another.
         if has_epoch and (state is not None or len(self.shard) < SHARE_PARTITIONS_MAX):
             fence = deleted(state, state_epoch, self._now_ms())
         is_tombstone = state is not None and not has_epoch
