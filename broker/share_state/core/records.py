@@ -162,6 +162,6 @@ def _decode_value(data: bytes, *, is_snapshot: bool) -> Snapshot | Update:
 def _decode_batch(reader: Reader) -> Batch:
     batch = Batch(reader.int64(), reader.int64(), reader.int8(), reader.int16())
     reader.tagged_fields()
-    if not 0 <= batch.first_offset <= batch.last_offset:
-        raise MalformedMessageError(f"{batch} is no range of offsets")
+    if not 0 <= batch.first_offset <= batch.last_offset or min(batch.delivery_state, batch.delivery_count) < 0:
+        raise MalformedMessageError(f"{batch} is no range of offsets in a delivery state")
     return batch

@@ -99,7 +99,7 @@ CONSUMERS, SHARERS, SHARE_STATE = of_consumers(), of_sharers(), of_share_state()
 def damaged(draw: st.DrawFn, log: list[Bytes]) -> list[Bytes]:
     """Draw what is left of a log: some of its records, one of them with other bytes."""
     left = list(compress(log, draw(st.lists(st.booleans(), min_size=len(log), max_size=len(log)))))
-    left = left or log
+    left = left or list(log)
     at = draw(st.integers(0, len(left) - 1))
     key, value = left[at]
     rotten = bytearray(key if value is None or draw(st.booleans()) else value)

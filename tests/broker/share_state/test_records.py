@@ -75,3 +75,15 @@ def test_any_bytes_are_read_or_refused(data: bytes, kind: int) -> None:
     for value in (data, b"\0\0" + data):
         with suppress(CorruptRecordError):
             assert decode_record(key, value) is not None
+
+
+@pytest.mark.parametrize(("at", "rotten"), [("0000000c", "0000000c82"), ("0000000c02", "0000000c02ff")])
+def test_A1_a_range_in_a_state_or_of_a_count_that_is_none_is_refused(at: str, rotten: str) -> None:
+    """It was read, and the next snapshot could not be written."""
+    key, value = ShareRecord(KEY, SNAPSHOT).encoded()
+    assert value is not None
+    position = value.index(bytes.fromhex(at))
+    data = bytearray(value)
+    data[position : position + len(rotten) // 2] = bytes.fromhex(rotten)
+    with pytest.raises(CorruptRecordError, match="in a delivery state"):
+        decode_record(key, bytes(data))
