@@ -2,7 +2,8 @@
 
 * Credentials come from boto3's standard chain unless both keys are configured; they appear in no message.
 * Small objects are one conditional PUT, larger ones a multipart upload whose parts are read and sent one after the
-  other, `upload_parts_max` at a time: memory is bounded by that times `part_bytes`.
+  other, `upload_parts_max` at a time over all copies: memory is bounded by that times `part_bytes`, and consumers find
+  connections free.
 * Each part carries the CRC-32 of the bytes as they were read from the segment; the server checks it, and the checksum
   that it returns is compared too. Whole-object reads (indexes) are checked against the stored checksum by botocore. For
   servers without additional checksums `checksums=md5` sends Content-MD5 instead, which the server checks; reads are
@@ -91,7 +92,7 @@ class S3Config(StorageConfig):
         "crc32", description="What the server checks of an upload; md5 for servers without additional checksums."
     )
     part_bytes: int = Field(16 << 20, ge=PART_BYTES_MIN, description="Size of a part of a multipart upload.")
-    upload_parts_max: int = Field(4, ge=1, le=64, description="Parts of one copy under way at once.")
+    upload_parts_max: int = Field(4, ge=1, le=64, description="Uploads under way at once, over all copies.")
     connections_max: int = Field(16, ge=1, le=256, description="Threads and connections of the plugin.")
     retries_max: int = Field(3, ge=0, le=20, description="Retries by boto3 within one request's deadline.")
 
@@ -150,6 +151,8 @@ class S3ObjectStore:
         self._prefix = f"{config.prefix.rstrip('/')}/" if config.prefix else ""
         self._calls = BlockingCalls("tierfetch-s3", config.connections_max)
         self._client: S3Client = make_client(config)
+        self._uploads = asyncio.Semaphore(config.upload_parts_max)
+        """Taken before bytes are read. Bounds the memory of all copies, and the threads that compete with the loop."""
 
     async def _call(self, what: str, call: Callable[[], T]) -> T:
         def on_thread(abandoned: Any) -> T:
@@ -164,7 +167,8 @@ class S3ObjectStore:
 
     async def put(self, key: str, source: SegmentSource) -> None:
         if source.size <= self._config.part_bytes:
-            await self._put_whole(key, await read_exactly(source, 0, source.size))
+            async with self._uploads:
+                await self._put_whole(key, await read_exactly(source, 0, source.size))
         else:
             await self._put_parts(key, source)
 
@@ -210,21 +214,22 @@ class S3ObjectStore:
     async def _send_parts(
         self, key: str, upload_id: str, source: SegmentSource, part_bytes: int
     ) -> list[CompletedPartTypeDef]:
-        slots = asyncio.Semaphore(self._config.upload_parts_max)
-
         async def send(number: int, data: bytes) -> CompletedPartTypeDef:
-            try:
-                return await self._call(key, lambda: self._upload_part(key, upload_id, number, data))
-            finally:
-                slots.release()
+            return await self._call(key, lambda: self._upload_part(key, upload_id, number, data))
 
         tasks: list[asyncio.Task[CompletedPartTypeDef]] = []
         try:
             async with asyncio.TaskGroup() as group:
                 for number, position in enumerate(range(0, source.size, part_bytes), start=1):
-                    await slots.acquire()
-                    data = await read_exactly(source, position, min(part_bytes, source.size - position))
-                    tasks.append(group.create_task(send(number, data)))
+                    await self._uploads.acquire()
+                    try:
+                        data = await read_exactly(source, position, min(part_bytes, source.size - position))
+                        task = group.create_task(send(number, data))
+                    except BaseException:
+                        self._uploads.release()
+                        raise
+                    task.add_done_callback(lambda _: self._uploads.release())  # also of one that never began
+                    tasks.append(task)
         except ExceptionGroup as errors:
             raise first_error(errors) from errors
         return [task.result() for task in tasks]

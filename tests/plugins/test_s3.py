@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -11,6 +12,7 @@ import boto3
 import pytest
 from botocore.response import StreamingBody
 from mypy_boto3_s3.client import S3Client
+from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
 from tierfetch.plugins import s3 as s3_module
 from tierfetch.plugins.fsspec import FsspecConfig
@@ -28,6 +30,7 @@ from tierfetch.remote import (
 from tierfetch.remote.look import look_at_tier
 from tierfetch.remote.registry import PluginError, load_remote_storage
 from tierfetch.testing.remote_storage import BytesSource, make_data, make_metadata, pattern
+from tierfetch.tests.turns import turns
 
 from .bad_servers import listing_exact_keys_only, without_checksums, without_ranges
 
@@ -57,6 +60,38 @@ async def test_large_objects_go_in_parts_with_checksums(s3_options: dict[str, st
     assert entry["Key"].startswith("some/prefix/conformance-3-")
     assert entry["ETag"].strip('"').endswith("-3")
     await storage.close()
+
+
+async def test_all_copies_share_the_uploads_and_return_them(s3_options: dict[str, str]) -> None:
+    store = S3ObjectStore(S3Config.model_validate({**s3_options, "upload.parts.max": "2"}))
+    loop, two_run, gate = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    began: list[int] = []
+
+    def upload(key: str, upload_id: str, number: int, data: bytes) -> CompletedPartTypeDef:
+        began.append(number)
+        if len(began) == 2:
+            loop.call_soon_threadsafe(two_run.set)
+        gate.wait(10)
+        return {"PartNumber": number, "ETag": "e"}
+
+    store._upload_part = upload  # type: ignore[method-assign]
+    store._create_upload = lambda key: "id"  # type: ignore[method-assign]
+    store._complete_upload = lambda *_: None  # type: ignore[method-assign]
+    store._abort_upload = lambda *_: None  # type: ignore[method-assign]
+    source = BytesSource(pattern(11 << 20))
+    copies = [asyncio.create_task(store.put(f"k{number}", source)) for number in range(4)]
+    await two_run.wait()
+    await turns()
+    assert len(began) == 2, "the others wait for a place"
+    copies[0].cancel()
+    copies[3].cancel()
+    gate.set()
+    found = await asyncio.gather(*copies, return_exceptions=True)
+    assert [type(each) for each in found] == [asyncio.CancelledError, type(None), type(None), asyncio.CancelledError]
+    for _ in range(2):
+        await asyncio.wait_for(store._uploads.acquire(), 5)
+    assert store._uploads.locked()
+    await store.close()
 
 
 async def test_cancelled_upload_leaves_no_parts(s3_options: dict[str, str], client: S3Client) -> None:
