@@ -395,3 +395,28 @@ def test_bits_that_rot_read_wrong_until_they_are_written_again_or_healed():
         assert await changed() == []
 
     run(work())
+
+
+def test_without_a_descriptor_nothing_opens_and_what_is_open_works() -> None:
+    async def work():
+        disk = await made()
+        file = await disk.open(FILE, create=True)
+        disk.faults.open_files_share = 1.0
+        await file.write(0, b"x")
+        await file.sync()
+        assert bytes(await file.read(0, 1)) == b"x"
+        for call in (
+            disk.open(FILE),
+            disk.open(DATA / "new", create=True),
+            disk.read_file(FILE),
+            disk.write_file(FILE, b"y"),
+            disk.list_directory(DATA),
+            disk.sync_directory(DATA),
+        ):
+            with pytest.raises(OSError, match="injected") as caught:
+                await call
+            assert caught.value.errno == errno.EMFILE
+        disk.faults.open_files_share = 0.0
+        assert await disk.read_file(FILE) == b"x"
+
+    run(work())
