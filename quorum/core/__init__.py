@@ -38,12 +38,14 @@ from ...doors import lazy_door
 if TYPE_CHECKING:
     from .messages import UpgradeKRaftVersionRequest, VoterChangeResponse
     from .roles import Candidate, Role
+    from .voters import VoterHistory
 
 __all__ = [
     "Candidate",
     "Role",
     "UpgradeKRaftVersionRequest",
     "VoterChangeResponse",
+    "VoterHistory",
 ]
 
 if not TYPE_CHECKING:
@@ -54,5 +56,6 @@ if not TYPE_CHECKING:
             "Role": "roles",
             "UpgradeKRaftVersionRequest": "messages",
             "VoterChangeResponse": "messages",
+            "VoterHistory": "voters",
         },
     )

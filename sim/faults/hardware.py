@@ -11,6 +11,7 @@ What must hold meanwhile, and who judges it:
 |                  |                                              | later one succeeded                                |
 | lost pages       | the same; records of which the last in-sync  | a replica that lacks what it had acknowledged is   |
 |                  | copy is lost                                 | in an ISR, with others, once it serves or fetches  |
+| open files       | as of disk errors                            | the same; descriptors that are left open           |
 | hung disk        | sessions end, others are elected             | the event loop waits with the disk                 |
 | bit rot          | reads of clients, followers, uploads fail    | a damaged batch is appended, uploaded, believed    |
 | rotten downloads | reads fail; a bootstrap begins again         | a replica adopts what was never there              |
@@ -24,7 +25,7 @@ ones and clocks come with the schedule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -40,6 +41,7 @@ KIND_SHARE: Final = 0.5
 LOST_PAGES_SHARE: Final = 0.4
 """Of the seeds with faults of the hardware; on a host that has no other."""
 TIMES_MAX: Final = 3
+OPEN_FILES_SHARE: Final = 0.06
 _LONGEST_MS: Mapping[FaultKind, int] = {
     FaultKind.HUNG_DISK: 4_000,
     FaultKind.LATE_LISTINGS: 12_000,
@@ -49,6 +51,7 @@ _VALUES: Mapping[FaultKind, Sequence[float]] = {
     FaultKind.DISK_ERRORS: (0.02, 0.3, 1.0),
     FaultKind.FAILED_FSYNC: (0.1, 0.5, 1.0),
     FaultKind.LOST_PAGES: (0.3, 1.0),
+    FaultKind.OPEN_FILES: (0.3, 1.0),
     FaultKind.ROTTEN_DOWNLOADS: (0.1, 0.5),
     FaultKind.LATE_LISTINGS: (1, 10, 60),
 }
@@ -74,6 +77,14 @@ def hardware(rng: Random, nodes: Sequence[str], safety_ms: int, *, has_store: bo
         host = rng.choice(free)
         faults += [_fault(rng, FaultKind.LOST_PAGES, (host,), safety_ms) for _ in range(rng.randint(1, TIMES_MAX))]
     return faults
+
+
+def open_files(rng: Random, nodes: Sequence[str], ill: Collection[str], safety_ms: int) -> list[Fault]:
+    """The times at which a process has no descriptor left, if a seed has any: of a node that is not `ill` otherwise."""
+    well = [node for node in nodes if node not in ill]
+    if rng.random() >= OPEN_FILES_SHARE or not well:
+        return []
+    return [_fault(rng, FaultKind.OPEN_FILES, (rng.choice(well),), safety_ms) for _ in range(rng.randint(1, TIMES_MAX))]
 
 
 def _fault(rng: Random, kind: FaultKind, targets: tuple[str, ...], safety_ms: int) -> Fault:

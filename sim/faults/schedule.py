@@ -66,6 +66,7 @@ fails any longer and everything must converge. Each fault ends by itself; at the
 | move directory  | broker          | -                      | at once: some of its replicas shall be in another log  |
 |                 |                 |                        | directory                                              |
 | rotten downloads | -              | probability            | a bit of what the store sends is wrong                 |
+| open files      | node            | probability            | what opens a file or a directory fails (EMFILE)        |
 | late listings   | -               | seconds                | listings do not show what was put or deleted within    |
 | resets          | host            | a second               | of its connections so many are reset, each at one end; |
 |                 |                 |                        | the other end learns it when it sends something        |
@@ -150,6 +151,7 @@ class FaultKind(StrEnum):
     DIRECTORY_LOST = "directory lost"
     ROTTEN_DOWNLOADS = "rotten downloads"
     LATE_LISTINGS = "late listings"
+    OPEN_FILES = "open files"
     RESETS = "resets"
     REFUSED = "refused"
     IMPOSTOR = "impostor"
@@ -203,6 +205,7 @@ HARDWARE_KINDS = frozenset(
         FaultKind.BIT_ROT,
         FaultKind.ROTTEN_DOWNLOADS,
         FaultKind.LATE_LISTINGS,
+        FaultKind.OPEN_FILES,
     }
 )
 """These are drawn by `hardware`."""

@@ -36,6 +36,7 @@ def set_machine(host: Host, mine: Sequence[Fault]) -> None:
     faults.error_share = _largest(mine, FaultKind.DISK_ERRORS)
     faults.sync_error_share = _largest(mine, FaultKind.FAILED_FSYNC)
     faults.lost_page_share = _largest(mine, FaultKind.LOST_PAGES)
+    faults.open_files_share = _largest(mine, FaultKind.OPEN_FILES)
     is_full = any(fault.kind is FaultKind.FULL_DISK for fault in mine)
     host.files.capacity_bytes = host.files.used_bytes() if is_full else None
     faults.failing = _directories(mine, FaultKind.DIRECTORY_FAILS)

@@ -19,6 +19,7 @@ from ..machine.filesystem import SimFilesystem
 from ..machine.world import World
 from .core.allowed_losses import FLUSH_NEVER, AllowedLoss, AllowedLosses, PartitionLosses
 from .core.events import (
+    Committed,
     DiskWiped,
     FilesChanged,
     MachinesCrashed,
@@ -29,7 +30,7 @@ from .core.events import (
     ReplicaLeft,
     UncleanlyElected,
 )
-from .core.partition import InvariantViolationError, Replicas
+from .core.partition import InvariantViolationError, Replicas, ReplicaStatus
 
 
 class Cluster(Protocol):
@@ -98,8 +99,10 @@ class LossJudge:
                     losses.is_running(now.node_id, now.log_end_offset, self._replicas.of(partition).committed_end)
             case ReplicaLeft(node_id, partition):
                 self._left(node_id, partition)
-            case UncleanlyElected(partition, leader):
-                self._elected_uncleanly(partition, leader)
+            case UncleanlyElected(partition, leader, by_config):
+                self._elected_uncleanly(partition, leader, by_config=by_config)
+            case Committed(partition, leader) if self._replicas.of(partition).is_deposed(leader):
+                self._goes_on(partition, leader)
             case NodeCrashing(host) | PagesGivenUp(host) if host in self._node_ids:
                 self._before_crash(host)
             case MachinesCrashed(hosts):
@@ -188,8 +191,10 @@ class LossJudge:
             if from_offset is not None:
                 self._allow(name, from_offset, registration.replicas)
 
-    def _elected_uncleanly(self, name: TopicIdPartition, leader: int) -> None:
-        """An operator had a replica lead that is out of the ISR: what it has not is lost."""
+    def _elected_uncleanly(self, name: TopicIdPartition, leader: int, *, by_config: bool) -> None:
+        """A replica leads that is out of the ISR: what it has not is lost, and nothing else. An election `by_config`
+        is immediate: the leader before may still commit.
+        """
         registration = _registration(self._cluster.image, name)
         status = self._replicas.status(leader, name)
         invariants = self._replicas.of(name)
@@ -197,19 +202,33 @@ class LossJudge:
             return
         from_offset = invariants.first_difference(status)
         if from_offset < invariants.committed_end:
-            self._allow(name, from_offset, registration.replicas)
+            self._allow(name, from_offset, registration.replicas, goes_on=by_config)
+        elif by_config:
+            invariants.forgive(from_offset, registration.replicas, goes_on=True)
+
+    def _goes_on(self, name: TopicIdPartition, leader: ReplicaStatus) -> None:
+        """A leader that does not know of its successor commits: where no other one does, that is lost, too."""
+        known = self._open.setdefault(name, [])
+        from_offset = max((loss.end_offset for loss in known), default=self._replicas.of(name).committed_end)
+        if leader.high_watermark > from_offset:
+            self._world.record(
+                "losses", f"{name.topic_partition}: {leader.node_id} still commits up to {leader.high_watermark}"
+            )
+            known.append(AllowedLoss(from_offset=from_offset, end_offset=leader.high_watermark, at_ms=self._now_ms))
 
     def allowed_losses_of(self, name: TopicIdPartition) -> AllowedLosses:
         """Return the losses that are allowed so far."""
         return AllowedLosses((*self._ended.get(name, ()), *self._open.get(name, ())))
 
-    def _allow(self, name: TopicIdPartition, from_offset: int, replicas: Sequence[int]) -> None:
+    def _allow(
+        self, name: TopicIdPartition, from_offset: int, replicas: Sequence[int], *, goes_on: bool = False
+    ) -> None:
         invariants = self._replicas.of(name)
         text = f"{name.topic_partition}: permitted from {from_offset} of {invariants.committed_end}"
         self._world.record("losses", text)
         loss = AllowedLoss(from_offset=from_offset, end_offset=invariants.committed_end, at_ms=self._now_ms)
         self._open.setdefault(name, []).append(loss)
-        invariants.forgive(from_offset, replicas)
+        invariants.forgive(from_offset, replicas, goes_on=goes_on)
 
     @property
     def _now_ms(self) -> int:

@@ -23,9 +23,18 @@ from typing import Final
 from ...light_dataclass import dataclass
 from ...protocol import CLUSTER_METADATA_TOPIC
 from ...quorum import LeaderAndEpoch, QuorumNode, RaftState, ReplicaKey
-from ...quorum.core import Candidate, Role
+from ...quorum.core import Candidate, Role, VoterHistory
 from ..machine.process import Process
-from .core.events import Observed, ProcessEnded, QuorumEpochMoved, QuorumEvent, QuorumLeaderElected, VoteCast
+from .core.events import (
+    Observed,
+    ProcessEnded,
+    QuorumCommitted,
+    QuorumEpochMoved,
+    QuorumEvent,
+    QuorumLeaderElected,
+    VoteCast,
+    VotersMoved,
+)
 from .core.partition import InvariantViolationError, PartitionJudge, ReplicaStatus
 from .durability import DurableLogs
 
@@ -48,10 +57,18 @@ class _Seen:
     log_start_offset: int
     log_end_offset: int
     epochs_version: int
+    voters: VoterHistory
 
     def standing(self) -> tuple[object, ...]:
         """What it believes of its epoch."""
         return self.role.state, self.leader_id, self.epoch, self.voted_key
+
+
+def _voters_moved(before: _Seen, now: _Seen) -> bool:
+    """Whether what is judged of the voters has changed: other sets, more of them committed, another role."""
+    if before.voters is not now.voters or before.standing() != now.standing():
+        return True
+    return before.high_watermark <= now.voters.latest.offset < now.high_watermark
 
 
 def _votes(role: Role) -> int:
@@ -104,6 +121,7 @@ class QuorumJudge:
             or before.log_start_offset != state.log_start_offset
             or before.process is not process
             or before.votes != _votes(core.role)
+            or before.voters is not core.voter_history
         ):
             seen = _Seen(
                 process,
@@ -116,6 +134,7 @@ class QuorumJudge:
                 state.log_start_offset,
                 state.log_end_offset,
                 state.epochs._version,
+                core.voter_history,
             )
             self._look(replica, before, seen)
 
@@ -135,14 +154,32 @@ class QuorumJudge:
         if is_leader and (before is None or before.role.state is not RaftState.LEADER):
             self._publish(QuorumLeaderElected(host))
         self._check_votes(process, replica)
-        if is_leader and before is not None and before.high_watermark < status.high_watermark:
+        # The commit of its own removal is the last thing that a leader does.
+        has_resigned = before is not None and before.role.state is RaftState.LEADER and before.epoch == seen.epoch
+        leads = is_leader or (has_resigned and status.state is RaftState.RESIGNED)
+        if leads and before is not None and before.high_watermark < status.high_watermark:
             self._check_commit(process, replica)
+            self._publish(QuorumCommitted(status.high_watermark))
+        if before is None or _voters_moved(before, seen):
+            core = replica._core._replica
+            self._publish(
+                VotersMoved(
+                    host,
+                    process.number,
+                    core.key,
+                    seen.epoch,
+                    is_leader,
+                    seen.voters.entries,
+                    seen.high_watermark,
+                    core.log.end_offset,
+                )
+            )
         self.invariants.observe(
             ReplicaStatus(
                 node_id=self._nodes[host],
                 incarnation=process.number,
                 leader_epoch=known.epoch,
-                leads_epoch=known.epoch if is_leader else None,
+                leads_epoch=known.epoch if leads else None,
                 log_start_offset=log.log_start_offset,
                 local_log_start_offset=log.log_start_offset,
                 high_watermark=status.high_watermark,

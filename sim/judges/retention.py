@@ -6,13 +6,14 @@ tier.
 | lawful retention   | a leader raises its log start over a record that is younger than `retention.ms` by its clock,  |
 |                    | and behind which lie fewer bytes than `retention.bytes`, and that was not deleted              |
 | leader's log start | another replica, or one that has just started, has a log start that no leader has had          |
+| needed state       | the log of a share coordinator begins after the newest committed snapshot of a share-partition |
 | log start first    | an offset goes from the tier, and is nowhere else, that a member of the ISR counts for its log |
 
 Batches are read from the files of the leader and from the store, of its lineage and each offset once; no segment, and
 no size or time that metadata states, is asked for. What a leader decided a moment ago it decided by the clock, and the
-configuration, of then: all of the last `DECIDED_S` counts. Share coordinators delete what their state no longer needs:
-whether it did is for the judge of share groups. That what has expired does go is asked once the faults are
-over (`behind`).
+configuration, of then: all of the last `DECIDED_S` counts. Share coordinators delete what their state no longer needs,
+whatever its age: of each share-partition that is not deleted the newest snapshot, and what follows it, is needed. That
+what has expired does go is asked once the faults are over (`behind`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ...broker.cluster import ClusterImage, TopicImage
 from ...light_dataclass import dataclass
 from ...plugins import LOG_SUFFIX, partition_directory, partition_of
 from ...protocol import SHARE_GROUP_STATE_TOPIC, TopicIdPartition
-from ...protocol.records import BatchHeader
+from ...protocol.records import BatchHeader, iter_records
 from ..machine.clock import WallClock
 from ..machine.filesystem import SimFilesystem
 from ..machine.objects import SimObjectStore
@@ -34,10 +35,13 @@ from ..machine.store_events import ObjectRemoved
 from .core.coverage import CoverageJudge
 from .core.events import FaultsChanged, LogStartMoved, MetadataChanged, Observed, RecordsDeleted
 from .core.partition import InvariantViolationError, Replicas, ReplicaStatus, epoch_at
-from .core.replicas import headers_of
+from .core.replicas import placed_headers_of
 
 DECIDED_S: Final = 10.0
 NO_LIMIT: Final = -1
+KIND_BYTES: Final = 2
+SNAPSHOT: Final = b"\0\0"
+"""The first two bytes of the key of a snapshot; what follows names the share-partition."""
 SEGMENTS_LATE: Final = 3
 LATE_MS: Final = 8_000
 """What is not closed, copied and looked at yet may be above a limit by so much."""
@@ -148,7 +152,9 @@ class RetentionJudge:
         self._starts[name] = now.log_start_offset
         if self._image().topic_names.get(name.topic_id) == name.topic:
             self.rises += 1
-            if name.topic != SHARE_GROUP_STATE_TOPIC:
+            if name.topic == SHARE_GROUP_STATE_TOPIC:
+                self._check_needed(name, before, now)
+            else:
                 self._check_lawful(name, before, now)
 
     def behind(self) -> list[tuple[str, str]]:
@@ -198,20 +204,45 @@ class RetentionJudge:
                 detail = f"{where}, {batch}, {behind_bytes} bytes lie behind it, {limits[0]}"
                 raise InvariantViolationError("lawful retention", detail)
 
+    def _check_needed(self, name: TopicIdPartition, before: ReplicaStatus, now: ReplicaStatus) -> None:
+        """InvariantViolationError."""
+        _, files = self._hosts[now.node_id]
+        newest: dict[bytes, int] = {}
+        lineage = self._lineage(name, before, files)
+        for _, (header, data, position) in sorted(lineage.items()):
+            for record in () if header.is_control else iter_records(data, position, header):
+                kind, share_partition = (record.key or b"")[:KIND_BYTES], (record.key or b"")[KIND_BYTES:]
+                if kind != SNAPSHOT or record.offset >= now.high_watermark:
+                    continue
+                if record.value is None:
+                    newest.pop(share_partition, None)
+                else:
+                    newest[share_partition] = record.offset
+        for share_partition, offset in newest.items():
+            if offset < now.log_start_offset:
+                where = f"{name.topic_partition}: {now.node_id} begins at {now.log_start_offset}"
+                detail = f"{where}, the newest snapshot of {share_partition!r} is at {offset}"
+                raise InvariantViolationError("needed state", detail)
+
     @property
     def _now_s(self) -> float:
         return self._store.network.loop.time()
 
     def _batches(self, name: TopicIdPartition, before: ReplicaStatus, files: SimFilesystem) -> list[BatchHeader]:
         """Return the batches of its lineage, from its log start on."""
-        found = {
-            header.base_offset: header
+        return [header for _, (header, _, _) in sorted(self._lineage(name, before, files).items())]
+
+    def _lineage(
+        self, name: TopicIdPartition, before: ReplicaStatus, files: SimFilesystem
+    ) -> dict[int, tuple[BatchHeader, bytes, int]]:
+        """Return the same by base offset, each with the bytes that it is in, and where."""
+        return {
+            header.base_offset: (header, data, position)
             for _, data in segments_of(name, self._store, files, self._directory)
-            for header in headers_of(data)
+            for position, header in placed_headers_of(data)
             if header.base_offset >= before.log_start_offset
             and header.partition_leader_epoch == epoch_at(before.epochs, header.base_offset)
         }
-        return [header for _, header in sorted(found.items())]
 
     def _removed(self, key: str) -> None:
         """An object goes from the store: inside of the broker that has it deleted (`Judges.on_inside`)."""

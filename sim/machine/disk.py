@@ -58,7 +58,9 @@ COLD_SHARE: Final = 1 / 50
 ON_LOOP_BYTES_MAX: Final = 64 * 1024
 
 _EVERYTHING: Final = 2**63 - 1
-READS: Final = frozenset({"read", "size", "send", "read_file", "list_directory", "exists", "space"})
+READS: Final = frozenset({"read", "reopen", "size", "send", "read_file", "list_directory", "exists", "space"})
+OPENING: Final = frozenset({"open", "reopen", "read_file", "write_file", "list_directory", "sync_directory"})
+"""Calls that need a descriptor of their own."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,8 @@ class DiskFaults:
     end after it; before `hung_until_s` nothing ends that is not read from the page cache at once. Calls that change
     something fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such
     calls, from now on, that fail too (1 is the next). Syncs of partitions' logs fail also with `lost_page_share`: what
-    they were to write has left the page cache by the time at which the file is opened again.
+    they were to write has left the page cache by the time at which the file is opened again. What opens a file or a
+    directory fails with `open_files_share`, for want of a descriptor.
     """
 
     slow_factor: float = 1.0
@@ -76,6 +79,7 @@ class DiskFaults:
     error_share: float = 0.0
     sync_error_share: float = 0.0
     lost_page_share: float = 0.0
+    open_files_share: float = 0.0
     error_number: int = errno.EIO
     fail_calls: set[int] = field(default_factory=set)
     failing: frozenset[Path] = frozenset()
@@ -91,7 +95,7 @@ class DiskFaults:
 
     def heal(self) -> None:
         self.slow_factor, self.stalled_until_s, self.hung_until_s = 1.0, 0.0, 0.0
-        self.error_share = self.sync_error_share = self.lost_page_share = 0.0
+        self.error_share = self.sync_error_share = self.lost_page_share = self.open_files_share = 0.0
         self.fail_calls.clear()
         self.failing = frozenset()
         self.hung_directories_until_s.clear()
@@ -150,7 +154,7 @@ class SimDisk:
 
     async def open(self, path: Path, *, create: bool = False) -> SimFile:
         is_new = create and self.files.find(path) is None
-        call = "open" if is_new else "read"
+        call = "open" if is_new else "reopen"
         inode = await self._named(call, lambda: self._open(path, create=create), path)
         return SimFile(self, path, inode)
 
@@ -219,6 +223,9 @@ class SimDisk:
         faults = self.faults
         if (faults.failing or self._condemned) and (error := self._directory_error(call, path)) is not None:
             return error
+        if faults.open_files_share and call in OPENING and self.rng.random() < faults.open_files_share:
+            self._note_failure(call, path)
+            return os_error(errno.EMFILE, path, f" (injected into {call})")
         share = self._sync_error_share(path) if call == "sync" else faults.error_share
         if not (share or faults.fail_calls) or call in READS:
             return None

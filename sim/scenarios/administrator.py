@@ -8,6 +8,7 @@
 | switch           | `follower.fetch.last.tiered.offset.enable` of all brokers; the level of a feature; a topic's     |
 |                  | segment size, the source of its timestamps; whether it is copied to the tier                     |
 | move leaders     | the same replicas, another in-sync one first; then the election of the preferred                 |
+| unclean          | `unclean.leader.election.enable` of a topic on, and off again                                    |
 | rescue           | a partition whose last in-sync member has lost its disk, or says that its log has lost records   |
 |                  | and asks for a decision: of the live replicas, the one with the newest epoch and the longest     |
 |                  | log leads, uncleanly                                                                             |
@@ -61,7 +62,7 @@ from ...protocol.wire import ResourceType
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog
 from ..judges.core.allowed_losses import AllowedLosses
 from ..judges.core.history import ACKS_ALL
-from ..judges.core.truth import ClusterTruth
+from ..judges.core.truth import UNCLEAN_KEY, ClusterTruth
 from ..machine.clock import EPOCH_MS
 from .client import AttemptFailedError, SimClient
 
@@ -337,6 +338,11 @@ class Administrator:
             self.restamped.add(self._truth.image.topics[name].topic_id)
         await self._set(ResourceType.TOPIC, name, {key: value})
 
+    async def switch_unclean(self, name: str) -> None:
+        """Allow unclean elections of a topic; or no longer, if they were."""
+        was_on = self._truth.image.topics[name].configs.get(UNCLEAN_KEY) == "true"
+        await self._set(ResourceType.TOPIC, name, {UNCLEAN_KEY: str(not was_on).lower()})
+
     async def pause_copying(self, rng: Random) -> None:
         """Have a side topic no longer copied to the tier; or again, if it was not."""
         name = rng.choice(self.side_topics)
@@ -354,6 +360,14 @@ class Administrator:
         """Set the level of a feature."""
         name = rng.choice(list(self._features))
         await self._set_feature(name, rng.randint(0, self._features[name]))
+
+    def level_of(self, name: str) -> int:
+        """The level at which the cluster has a feature."""
+        return self._truth.metadata.features.get(name, 0)
+
+    async def raise_to(self, name: str, highest: int, rng: Random) -> None:
+        """Raise the level of a feature, that far at most."""
+        await self._set_feature(name, rng.randint(self.level_of(name) + 1, highest))
 
     # -- parts of jobs ------------------------------------------------------------------------------------------------
 

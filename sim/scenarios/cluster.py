@@ -59,7 +59,7 @@ from ..judges.core.isr_members import IsrMembersJudge
 from ..judges.core.judge import Judge, Judges
 from ..judges.core.pace import PaceJudge
 from ..judges.core.partition import InvariantViolationError, ReplicaStatus
-from ..judges.core.quorum_epochs import QuorumEpochsJudge
+from ..judges.core.quorum.epochs import QuorumEpochsJudge
 from ..judges.core.thin_leaders import ThinLeadersJudge
 from ..judges.core.throttles import ThrottlesJudge
 from ..judges.core.tiered_records import TieredRecordsJudge
@@ -76,7 +76,7 @@ from ..machine.filesystem import LOG_DIRECTORIES
 from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
 from ..machine.world import World
-from .administrator import GROUP_VERSION, Administrator
+from .administrator import GROUP_VERSION, SHARE_VERSION, Administrator
 from .cluster_clients import ClusterClients, Work
 from .cluster_nodes import ClusterNodes
 from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions, start_groups
@@ -86,11 +86,14 @@ from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
 from .operations.grammar import Operations
 from .operations.rows import ROWS, Crew
+from .operations.share_offsets import ShareOffsets
 from .operations.tables import PARTITION as TABLE_PARTITION
 from .operations.tables import TABLE
 from .operator import Operator
 from .parties import PARTY_TOPICS, Parties
 from .report import Tallies
+from .sharing.sharers import PARTITIONS as SHARED_PARTITIONS
+from .sharing.sharers import SHARED_IN
 from .strangers.impostors import Impostors
 from .strangers.quorum_ghost import QuorumGhost
 from .strangers.zombie_brokers import ZombieBrokers
@@ -186,6 +189,9 @@ class ClusterScenario:
             deleted_end=lambda partition: self.operator.deleted.get(partition, 0),
             has_lost=lambda partition: bool(self.losses.allowed_losses_of(partition)),
             roll=self._roll,
+            unclean_topics=(TOPIC,) if self.options.unclean else (),
+            rises=self.options.rises,
+            share_offsets=self._make_resets(),
         )
         self.operations = Operations(ROWS, self._crew, self._do, self.world.record)
         controllers = self.nodes.controller_ids
@@ -193,6 +199,11 @@ class ClusterScenario:
         self._ghost = QuorumGhost(controllers, self.world.rng("quorum ghost"))
         self._impostors = Impostors(controllers, self.truth, self._is_in_contact, self.world.rng("impostors"))
         self.injector.immediate_faults |= self._immediate_faults()
+
+    def _make_resets(self) -> ShareOffsets | None:
+        partitions = [TopicPartition(SHARED_IN, number) for number in range(SHARED_PARTITIONS)]
+        made = ShareOffsets(partitions, self._addresses, self.world.rng("share offsets' operator"), self._has_lost)
+        return made if self.options.resets else None
 
     def _make_judges(self) -> list[Judge]:
         """Make all judges, and the clients, which ask some of them."""
@@ -395,12 +406,14 @@ class ClusterScenario:
 
     def tallies(self) -> Tallies:
         changers = (self.administrator, self.operator, self.parties, self._crew)
+        by_config = Counter({"unclean elections by config": self.truth.unclean_elections})
+        changed = sum((each.changed for each in changers), by_config)
         return Tallies(
             dict(self.injector.injected),
             self.history.acknowledged,
             self.records_checked,
             self.records_excused,
-            dict(sum((each.changed for each in changers), Counter[str]())),
+            dict(changed),
         )
 
     def option_texts(self) -> dict[str, str]:
@@ -529,6 +542,8 @@ class ClusterScenario:
         """Clients continue for a moment without faults, end, and everything converges. Nothing expires any longer, or
         there would be nothing left to judge; until then clients leave the tier time to catch up with them.
         """
+        if self.options.late_shares:
+            await self._administer(partial(self.administrator.raise_feature, SHARE_VERSION))
         if self.options.expires:
             self._shared.gap_factor = CATCH_UP_FACTOR
             await self._wait_out("kept too long", self.retention.behind, self.world.now_s + CONVERGE_S)

@@ -54,7 +54,10 @@ class ClusterNodes:
             await host.start(lambda machine: self._combine(name, self._environment(machine), tap))
         else:
             controller = options.controller_config(name)
-            node = await host.start(lambda machine: open_controller_process(controller, machine, listeners=[tap]))
+            first = options.first_records
+            node = await host.start(
+                lambda machine: open_controller_process(controller, machine, listeners=[tap], first_records=first)
+            )
             self._on_controller(node.service)
 
     def _environment(self, machine: NodeEnvironment) -> NodeEnvironment:
@@ -70,6 +73,7 @@ class ClusterNodes:
             listeners=[tap],
             on_controller=self._on_controller,
             on_hosting=self._hosts(name),
+            first_records=self._options.first_records,
         )
         return process
 

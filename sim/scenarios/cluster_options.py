@@ -9,11 +9,13 @@ from typing import Final
 
 from ...broker import CombinedConfig, parse_combined
 from ...broker.config import BrokerConfig, parse_broker_config
+from ...controller import METADATA_VERSION
+from ...controller.records import FeatureLevelRecord, encode_record
 from ...light_dataclass import dataclass
 from ...quorum import ControllerConfig, parse_controller_config
 from ..faults.actions import moments
 from ..faults.directories import directory_moves, sick_directories
-from ..faults.hardware import hardware
+from ..faults.hardware import hardware, open_files
 from ..faults.log_scenes import log_scene
 from ..faults.scenes import Stage, scenes
 from ..faults.schedule import Schedule, Targets, generate
@@ -55,6 +57,14 @@ SHARE_SESSION_MS: Final = 2_000
 DIRECTORIES_SHARE: Final = 0.1
 """The share of seeds whose brokers have several log directories, with faults of single ones."""
 DIRECTORY_HANG_MS: Final = 1_500
+UNCLEAN_SHARE: Final = 0.15
+"""The share of seeds in which unclean elections are allowed at times, and the main topic begins so."""
+METADATA_VERSION_MAX: Final = 30
+METADATA_VERSIONS: Final = (METADATA_VERSION_MAX,) * 27 + (25, 28, 29)
+"""What clusters begin with; 4.0-IV3, and those around the one that brokers ask for pending uploads from."""
+RENEWS_SHARE: Final = 0.4
+RESETS_SHARE: Final = 0.4
+LATE_SHARE: Final = 0.2
 MOVES_SHARE: Final = 0.4
 """The share of those in which an administrator moves replicas between them."""
 MOVE_RATES: Final = (1_500, 10_000, 10_000_000)
@@ -70,6 +80,8 @@ class ClusterOptions:
     retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392). The main
     topic has one of the two retentions, or none. Brokers have one log directory, or several. `workers`: the places of a
     group that consumes and produces, in the classic protocol or that of KIP-848. `sharers`: those of a share group.
+    `unclean`: unclean elections are allowed at times. The cluster begins at `metadata_version`. Members of the share
+    group renew locks (`renews`); the offsets of another one are reset (`resets`); share.version rises late.
     """
 
     partitions: int
@@ -107,6 +119,11 @@ class ClusterOptions:
     workers: int = 0
     classic_group: bool = True
     sharers: int = 0
+    unclean: bool = False
+    metadata_version: int = METADATA_VERSION_MAX
+    renews: bool = False
+    resets: bool = False
+    late_shares: bool = False
 
     @classmethod
     def drawn(cls, chance: Chance) -> ClusterOptions:
@@ -121,6 +138,8 @@ class ClusterOptions:
             pipelined=chance("pipelined").random() < PIPELINED_SHARE,
             log_directories=2 if chance("log directories").random() < DIRECTORIES_SHARE else 1,
             move_bytes_per_s=chance("move rate").choice(MOVE_RATES),
+            unclean=chance("unclean").random() < UNCLEAN_SHARE,
+            metadata_version=chance("metadata version").choice(METADATA_VERSIONS),
         )
         warms = rng.random() < WARMS_SHARE
         if rng.random() < FREQUENT_SHARE:
@@ -150,7 +169,13 @@ class ClusterOptions:
     @classmethod
     def with_sharers(cls, chance: Chance) -> ClusterOptions:
         """What a seed of `shares` chooses."""
-        return replace(cls.drawn(chance), sharers=chance("sharers").choice((2, 3)))
+        return replace(
+            cls.drawn(chance),
+            sharers=chance("sharers").choice((2, 3)),
+            renews=chance("renews").random() < RENEWS_SHARE,
+            resets=chance("share offsets").random() < RESETS_SHARE,
+            late_shares=chance("share.version").random() < LATE_SHARE,
+        )
 
     def _with_retention(self, rng: Random) -> ClusterOptions:
         if rng.random() >= RETENTION_SHARE:
@@ -208,6 +233,8 @@ class ClusterOptions:
         )
         cast = Cast(nodes=nodes, brokers=tuple(BROKERS), clients=CLIENTS, has_store=True)
         failing = hardware(chance("hardware"), nodes, SAFETY_MS, has_store=True)
+        ill = {target for fault in failing for target in fault.targets}
+        failing += open_files(chance("open files"), nodes, ill, SAFETY_MS)
         more = [
             *scenes(chance("scenes"), stage),
             *log_scene(chance("log scenes"), stage),
@@ -244,10 +271,24 @@ class ClusterOptions:
         ]
 
     @property
+    def first_records(self) -> tuple[bytes, ...]:
+        """What the metadata log begins with, as formatting with a release does; nothing for this one."""
+        if self.metadata_version == METADATA_VERSION_MAX:
+            return ()
+        return (encode_record(FeatureLevelRecord(name=METADATA_VERSION, feature_level=self.metadata_version)),)
+
+    @property
+    def rises(self) -> dict[str, int]:
+        """The features that begin lower than they can be, and how high that is."""
+        rises = {METADATA_VERSION: METADATA_VERSION_MAX} if self.metadata_version < METADATA_VERSION_MAX else {}
+        return rises | ({"share.version": 1} if self.late_shares else {})
+
+    @property
     def topic_configs(self) -> dict[str, str]:
         """The configs of the main topic."""
         retention = {"retention.ms": str(self.retention_ms), "retention.bytes": str(self.retention_bytes)}
-        return self.side_configs | retention
+        unclean = {"unclean.leader.election.enable": "true"} if self.unclean else {}
+        return self.side_configs | retention | unclean
 
     @property
     def side_configs(self) -> dict[str, str]:

@@ -31,6 +31,7 @@ class CombinedProcess(Service):
         listeners: Sequence[QuorumListener],
         on_controller: Callable[[ControllerService], None],
         on_hosting: Callable[[Broker], None],
+        first_records: Sequence[bytes] = (),
     ) -> None:
         """`machine` is the controller's environment; the broker has the same with a disk of its own."""
         super().__init__()
@@ -43,9 +44,10 @@ class CombinedProcess(Service):
         self._machine = machine
         self._listeners = listeners
         self._on_hosting = on_hosting
+        self._first_records = first_records
 
     async def _start(self) -> None:
-        await format_new(self.config.controller, self._machine)
+        await format_new(self.config.controller, self._machine, first_records=self._first_records)
         opening = open_combined(
             self.config,
             self._environment,

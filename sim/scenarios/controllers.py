@@ -13,10 +13,13 @@ from ...controller import METADATA_VERSION, NEW_CLUSTER_LEVELS, ControllerServic
 from ...light_dataclass import dataclass
 from ...quorum import (
     ControllerConfig,
+    Endpoint,
     QuorumListener,
     QuorumNode,
     QuorumService,
     ReplicaKey,
+    VoterNode,
+    VoterSet,
     open_quorum,
     open_replica,
     parse_controller_config,
@@ -24,6 +27,8 @@ from ...quorum import (
 from ...quorum.storage import FormatOrder, format_directories, new_directory_id
 
 CONTROLLER_PORT: Final = 9093
+PORTS: Final = (CONTROLLER_PORT, 9094)
+"""Where a controller may listen that moves."""
 CLUSTER_ID: Final = "c2ltdWxhdGVkLWNsdXN0ZQ"
 FIRST_LEVELS: Final = {METADATA_VERSION: NEW_CLUSTER_LEVELS[METADATA_VERSION]}
 """A simulated cluster is one of an older release: its administrator raises the other features while clients run."""
@@ -34,14 +39,18 @@ def controller_host(node_id: int) -> str:
 
 
 def controller_config(
-    node_id: int, node_ids: Sequence[int], overrides: Mapping[str, str] | None = None
+    node_id: int,
+    node_ids: Sequence[int],
+    overrides: Mapping[str, str] | None = None,
+    *,
+    port: int = CONTROLLER_PORT,
 ) -> ControllerConfig:
-    """One of a static quorum of these; `overrides` by Kafka's keys."""
+    """One of a static quorum of these, which listens at `port`; `overrides` by Kafka's keys."""
     voters = ",".join(f"{voter}@{controller_host(voter)}:{CONTROLLER_PORT}" for voter in node_ids)
     config, warnings = parse_controller_config(
         {
             "node.id": str(node_id),
-            "listeners": f"CONTROLLER://{controller_host(node_id)}:{CONTROLLER_PORT}",
+            "listeners": f"CONTROLLER://{controller_host(node_id)}:{port}",
             "controller.quorum.voters": voters,
             "log.dirs": "/metadata",
             **(overrides or {}),
@@ -50,6 +59,34 @@ def controller_config(
     )
     assert not warnings, warnings
     return config
+
+
+def dynamic_config(
+    node_id: int, port: int, node_ids: Sequence[int], overrides: Mapping[str, str] | None = None
+) -> ControllerConfig:
+    """One of a quorum whose voters are in its log (KIP-853). These of its controllers know the leader, at one of
+    `PORTS`.
+    """
+    servers = [f"{controller_host(each)}:{listens}" for each in node_ids for listens in PORTS]
+    config, warnings = parse_controller_config(
+        {
+            "node.id": str(node_id),
+            "listeners": f"CONTROLLER://{controller_host(node_id)}:{port}",
+            "controller.quorum.bootstrap.servers": ",".join(servers),
+            "log.dirs": "/metadata",
+            **(overrides or {}),
+        },
+        "simulation",
+    )
+    assert not warnings, warnings
+    return config
+
+
+def first_voters(keys: Iterable[ReplicaKey]) -> VoterSet:
+    """The voters that a dynamic quorum is formatted with."""
+    return VoterSet.of(
+        VoterNode(key, (Endpoint("CONTROLLER", controller_host(key.id), CONTROLLER_PORT),)) for key in keys
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +104,14 @@ class QuorumProcess:
 
 @asynccontextmanager
 async def open_quorum_process(
-    config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
+    config: ControllerConfig,
+    machine: NodeEnvironment,
+    *,
+    listeners: Sequence[QuorumListener] = (),
+    first: VoterSet | None = None,
 ) -> AsyncIterator[QuorumProcess]:
-    """Run a voter, for `Host.start`."""
-    await format_new(config, machine)
+    """Run a controller, for `Host.start`; `first` are the voters that its quorum is formatted with."""
+    await format_new(config, machine, first)
     async with open_quorum(config, machine) as service:
         await service.begin(listeners)
         yield QuorumProcess(config, service, service.node.failed)
@@ -107,10 +148,14 @@ class ControllerProcess:
 
 @asynccontextmanager
 async def open_controller_process(
-    config: ControllerConfig, machine: NodeEnvironment, *, listeners: Sequence[QuorumListener] = ()
+    config: ControllerConfig,
+    machine: NodeEnvironment,
+    *,
+    listeners: Sequence[QuorumListener] = (),
+    first_records: Sequence[bytes] = (),
 ) -> AsyncIterator[ControllerProcess]:
-    """Run a controller, for `Host.start`."""
-    await format_new(config, machine)
+    """Run a controller, for `Host.start`; a new cluster begins with `first_records`."""
+    await format_new(config, machine, first_records=first_records)
     async with open_controller(
         config,
         machine,
@@ -135,7 +180,15 @@ def first_failure(failures: Iterable[asyncio.Future[str] | None]) -> asyncio.Fut
     return first
 
 
-async def format_new(config: ControllerConfig, machine: NodeEnvironment) -> None:
-    """Its directories, unless they have been."""
-    order = FormatOrder(CLUSTER_ID, ReplicaKey(config.node_id, new_directory_id(machine.rng)), config.directories)
+async def format_new(
+    config: ControllerConfig,
+    machine: NodeEnvironment,
+    first: VoterSet | None = None,
+    *,
+    first_records: Sequence[bytes] = (),
+) -> None:
+    """Its directories, unless they have been; with `first` as one of the first voters."""
+    known = None if first is None else first.by_id[config.node_id].key
+    key = known or ReplicaKey(config.node_id, new_directory_id(machine.rng))
+    order = FormatOrder(CLUSTER_ID, key, config.directories, first, first_records)
     await format_directories(machine.disk, order, ignore_formatted=True, rng=machine.rng, now_ms=machine.now_ms)

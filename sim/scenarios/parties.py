@@ -51,7 +51,15 @@ class Parties:
             world, addresses, shared, options.workers, topic_id, is_classic=options.classic_group
         )
         self._sharers = Sharers(
-            world, addresses, shared, options.sharers, topic_id=topic_id, has_lost=has_lost, hosts=hosts
+            world,
+            addresses,
+            shared,
+            options.sharers,
+            topic_id=topic_id,
+            has_lost=has_lost,
+            hosts=hosts,
+            renews=options.renews,
+            is_late=options.late_shares,
         )
         self._all: list[Workforce | Sharers] = [each for each in (self._workforce, self._sharers) if each.count]
 
@@ -82,7 +90,8 @@ class Parties:
         if not self._options.classic_group:
             await administer(partial(administrator.raise_feature, GROUP_VERSION))
         if self._sharers.count:
-            await administer(partial(administrator.raise_feature, SHARE_VERSION))
+            if not self._options.late_shares:
+                await administer(partial(administrator.raise_feature, SHARE_VERSION))
             await administer(partial(administrator.configure_group, SHARE_GROUP, self._sharers.group_configs))
         for party in self._all:
             for name, assignments, configs in party.topics(brokers):

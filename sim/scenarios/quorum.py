@@ -1,4 +1,5 @@
-"""The quorum's scenario: three or five voters and an observer, appends, snapshots, and the faults of a schedule.
+"""The quorum's scenario: three or five voters and an observer, appends, snapshots, and the faults of a schedule. In
+some seeds there are more controllers, and voters are added, removed and moved (`operations.voters`).
 
     start -> appenders begin -> safety phase: the schedule's faults -> heal, and start what is down
           -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge -> probe (`quorum_probes`)
@@ -11,29 +12,40 @@ After every event, over the tables of `judges.quorum_replicas`:
 
 The quorum flushes before it acknowledges: no crash allowed a loss. Voters are never wiped here, for a static quorum
 does not survive that (KIP-853 says why); the observer is.
+
+Once the faults are over and every node runs, something is committed within `AVAILABLE_TIMEOUTS` of the quorum's own
+timeouts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Final, TypeVar
+from uuid import UUID
 
 from ...light_dataclass import dataclass
+from ...protocol import ErrorCode
 from ...quorum import (
     BufferFullError,
     CommittedBatch,
+    ControllerConfig,
     LeaderAndEpoch,
     NotLeaderError,
     QuorumFailedError,
     QuorumNode,
     RaftState,
+    ReplicaKey,
     SnapshotContent,
+    VoterSet,
 )
+from ...quorum.core import UpgradeKRaftVersionRequest, VoterChangeResponse
+from ..faults.actions import moments
 from ..faults.hardware import hardware
 from ..faults.injector import FaultInjector
 from ..faults.quorum_scenes import quorum_scene
@@ -45,7 +57,8 @@ from ..judges.core.history import ACKS_ALL, History, Poll, Send
 from ..judges.core.judge import Judges
 from ..judges.core.pace import PaceJudge
 from ..judges.core.partition import InvariantViolationError
-from ..judges.core.quorum_epochs import QuorumEpochsJudge
+from ..judges.core.quorum.epochs import QuorumEpochsJudge
+from ..judges.core.quorum.voters import VotersJudge
 from ..judges.core.replicas import ReplicaState, batches_of, check_partition
 from ..judges.durability import DurableLogs
 from ..judges.quorum_replicas import DIRECTORY, PARTITION, QuorumJudge
@@ -54,14 +67,19 @@ from ..machine.process import Process, current_process
 from ..machine.tasks import every_second, first_error
 from ..machine.world import World
 from .controllers import (
+    CONTROLLER_PORT,
+    PORTS,
     ObserverProcess,
     QuorumProcess,
     controller_config,
     controller_host,
+    dynamic_config,
+    first_voters,
     open_observer_process,
     open_quorum_process,
 )
-from .operations.grammar import check_actions
+from .operations.grammar import Act, Operations
+from .operations.voters import VOTER_ROWS, VoterOperator
 from .quorum_probes import QuorumProbes
 from .report import Tallies
 from .strangers.quorum_ghost import HOST as GHOST_HOST
@@ -77,6 +95,13 @@ RUN_LIMIT_S: Final = 600.0
 APPEND_TIMEOUT_S: Final = 5.0
 LOOK_FOR_LEADER_S: Final = 0.05
 RECORD_BYTES: Final = 16
+DYNAMIC_SHARE: Final = 0.35
+"""The share of seeds whose voters change."""
+CHANGE_GAP_MS: Final = (700, 2_000)
+LEADS_ALONE_WITH: Final = 2
+"""So few voters do not lead without each other."""
+AVAILABLE_TIMEOUTS: Final = 10
+"""So many times the election and the fetch timeout together, a quorum that lacks nothing has a leader."""
 SMALL_FETCH_BYTES: Final = 250
 """The size of a fetch that brings a batch or two."""
 
@@ -93,10 +118,26 @@ class QuorumOptions:
     election_timeout_ms: int
     snapshot_every_records: int
     fetch_max_bytes: int
+    spares: int = 0
+    is_static_at_first: bool = True
+    auto_join: bool = False
+    change_gap_ms: int = 0
 
     @classmethod
     def drawn(cls, chance: Chance) -> QuorumOptions:
-        rng = chance("options")
+        drawn, rng = cls._drawn(chance("options")), chance("voters")
+        if rng.random() >= DYNAMIC_SHARE:
+            return drawn
+        return replace(
+            drawn,
+            spares=rng.choice((1, 1, 2)),
+            is_static_at_first=(is_static := rng.random() < 0.3),
+            auto_join=not is_static and rng.random() < 0.4,
+            change_gap_ms=rng.choice(CHANGE_GAP_MS),
+        )
+
+    @classmethod
+    def _drawn(cls, rng: Random) -> QuorumOptions:
         return cls(
             voters=rng.choice((3, 3, 5)),
             appenders=rng.choice((1, 2, 3)),
@@ -113,9 +154,21 @@ class QuorumOptions:
         return tuple(range(1, self.voters + 1))
 
     @property
+    def controller_ids(self) -> tuple[int, ...]:
+        """The voters at first, and others that may become some."""
+        return tuple(range(1, self.voters + self.spares + 1))
+
+    @property
     def nodes(self) -> dict[str, int]:
-        """Voters and the observer, by host."""
-        return {controller_host(node_id): node_id for node_id in (*self.voter_ids, OBSERVER)}
+        """Controllers and the observer, by host."""
+        return {controller_host(node_id): node_id for node_id in (*self.controller_ids, OBSERVER)}
+
+    def config(self, node_id: int, port: int) -> ControllerConfig:
+        """Return the configuration of one of the controllers."""
+        if self.is_static_at_first and node_id in self.voter_ids:
+            return controller_config(node_id, self.voter_ids, self.overrides, port=port)
+        joins = {"controller.quorum.auto.join.enable": "true"} if self.auto_join else {}
+        return dynamic_config(node_id, port, self.controller_ids, {**self.overrides, **joins})
 
     def schedule(self, chance: Chance) -> Schedule:
         """Without what a static quorum does not promise to survive."""
@@ -125,7 +178,9 @@ class QuorumOptions:
         scene = quorum_scene(chance("scenes"), voters, SAFETY_MS)
         broken = hardware(chance("hardware"), tuple(self.nodes), SAFETY_MS, has_store=False)
         more = beside(chance("table"), Cast(nodes=tuple(self.nodes)), SAFETY_MS)
-        return generate(chance("faults"), targets, SAFETY_MS).with_more([*scene, *broken, *more])
+        actions = moments(chance("actions"), self.change_gap_ms, SAFETY_MS) if self.spares else ()
+        faults = generate(chance("faults"), targets, SAFETY_MS).with_more([*scene, *broken, *more])
+        return faults.with_actions(actions)
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -189,10 +244,15 @@ class QuorumScenario:
         self._haunting: dict[asyncio.Task[None], None] = {}
         self.injector.immediate_faults[FaultKind.QUORUM_GHOST] = lambda _: self._haunt()
         self.injector.check(self.schedule)
-        check_actions(self.schedule)
+        self._make_operator()
         disks = DurableLogs(lambda host: world.host(host).files)
         self._replicas_judge = QuorumJudge(self._nodes, self._replica, disks, world.record, judges.on)
-        judges.add(self._replicas_judge, PaceJudge(), QuorumEpochsJudge(), self.injector)
+        self._voters_judge = VotersJudge(
+            lambda node_id, end: disks.holds(controller_host(node_id), DIRECTORY, end),
+            world.loop.time,
+            fetch_timeout_s=self.options.fetch_timeout_ms / 1000,
+        )
+        judges.add(self._replicas_judge, self._voters_judge, PaceJudge(), QuorumEpochsJudge(), self.injector)
         self._probes = QuorumProbes(
             world.network,
             world.rng("probes"),
@@ -208,9 +268,39 @@ class QuorumScenario:
         self._truth: dict[int, tuple[tuple[int, int], ...]] = {}
         """Records by the base offset of their batch, as the first node applied them."""
 
+    def _make_operator(self) -> None:
+        """Make who changes the voters, where they may change."""
+        rng, controllers = self.world.rng("directories"), self.options.controller_ids
+        self._ports = dict.fromkeys(self._nodes, CONTROLLER_PORT)
+        self._first: VoterSet | None = None
+        if not self.options.is_static_at_first:
+            keys = [ReplicaKey(each, UUID(int=rng.getrandbits(128), version=4)) for each in self.options.voter_ids]
+            self._first = first_voters(keys)
+        self._operator = VoterOperator(
+            {controller_host(node_id): node_id for node_id in controllers},
+            self._replica,
+            self._newest_leader,
+            self.world.rng("operator"),
+            port_of=lambda host: self._ports[host],
+            move=self._move,
+            upgrade=self._upgrade,
+            publish=self._judges.on,
+            record=self.world.record,
+        )
+        rows = VOTER_ROWS if self.options.spares else ()
+        self._operations = Operations(rows, self._operator, self._refuse_beside, self.world.record)
+        self._operations.check(self.schedule)
+
+    @staticmethod
+    def _refuse_beside(act: Act) -> None:
+        raise AssertionError(f"{act}: no row is done beside others")
+
     def run(self) -> None:
         self.world.loop.on_event = self._on_event
-        self.world.run(self._main(), limit_s=RUN_LIMIT_S)
+        try:
+            self.world.run(self._main(), limit_s=RUN_LIMIT_S)
+        finally:
+            self.schedule = self.schedule.with_actions(self._operations.performed)
 
     def findings(self) -> list[str]:
         return [str(anomaly) for anomaly in self.anomalies]
@@ -219,7 +309,8 @@ class QuorumScenario:
         return {key: str(value) for key, value in asdict(self.options).items()}
 
     def tallies(self) -> Tallies:
-        return Tallies(dict(self.injector.injected), self.history.acknowledged, self._checked, 0)
+        changed = dict(self._operator.changed)
+        return Tallies(dict(self.injector.injected), self.history.acknowledged, self._checked, 0, changed)
 
     # -- the run ------------------------------------------------------------------------------------------------------
 
@@ -230,27 +321,41 @@ class QuorumScenario:
         clients = [asyncio.create_task(self._append_forever(number)) for number in range(self.options.appenders)]
         if self.options.snapshot_every_records:
             upkeep.append(asyncio.create_task(self._take_snapshots()))
+        changes = [asyncio.create_task(self._change_voters())] if self.schedule.actions else []
         try:
-            await first_error(self.injector.run(self.schedule), [*upkeep, *clients])
+            await first_error(self.injector.run(self.schedule), [*upkeep, *changes, *clients])
             self.world.record("faults", "all over: the liveness phase begins")
+            for task in changes:
+                task.cancel()
             upkeep.append(asyncio.create_task(every_second(self.world.loop, self._second_passed)))
             await first_error(self._calm_down(clients), [*upkeep, *clients])
         finally:
-            for task in [*upkeep, *clients]:
+            for task in [*upkeep, *changes, *clients]:
                 task.cancel()
-            await asyncio.gather(*upkeep, *clients, return_exceptions=True)
+            await asyncio.gather(*upkeep, *changes, *clients, return_exceptions=True)
         if not self.anomalies:
             self._judge()
         if not self.anomalies:
             await self._probe()
+        await self._operator.close()
+
+    async def _change_voters(self) -> None:
+        """Do the actions of the schedule, on a host of their own."""
+        await self.world.host("operator").run(self._operations.run(self.schedule.actions))
 
     async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
+        timeouts_ms = self.options.fetch_timeout_ms + self.options.election_timeout_ms
+        available_s = self.world.now_s + AVAILABLE_TIMEOUTS * timeouts_ms / 1000
         await asyncio.sleep(2.0)
         deadline_s = self.world.now_s + CONVERGE_S
         while not await self._append(self._send("last")):
             if self.world.now_s > deadline_s:
                 self.anomalies.append(Anomaly("not live", PARTITION, "nothing can be appended any more"))
                 return
+        if self.world.now_s > available_s:
+            detail = f"nothing was committed for {self.world.now_s - available_s:.1f} s longer than it may take"
+            self.anomalies.append(Anomaly("late quorum", PARTITION, detail))
+            return
         self._stopping.set()
         await asyncio.wait(clients)
         await self._converge(deadline_s)
@@ -264,8 +369,9 @@ class QuorumScenario:
 
     async def _probe(self) -> None:
         """Every node runs, and keeps running."""
-        voters = [controller_host(node_id) for node_id in self.options.voter_ids]
-        self.anomalies += await self._probes.disturb(voters)
+        voters = [controller_host(node.id) for node in self._operator.voters]
+        if len(voters) > LEADS_ALONE_WITH:
+            self.anomalies += await self._probes.disturb(voters)
         if not self.anomalies:
             self.anomalies += await self._probes.silence(self._nodes)
             await self._converge(self.world.now_s + CONVERGE_S)
@@ -285,6 +391,8 @@ class QuorumScenario:
         if len(leaders) != 1 or len(replicas) != len(self._nodes):
             return [f"leaders {leaders}, running {sorted(replicas)}"]
         end = replicas[leaders[0]].log.log_end_offset
+        if strayed := self._strayed_voters(replicas, leaders[0]):
+            return strayed
         offsets = {
             node_id: (replica.applied_offset, replica.status.high_watermark, replica.log.log_end_offset)
             for node_id, replica in replicas.items()
@@ -295,8 +403,24 @@ class QuorumScenario:
             if {applied, high_watermark, log_end} != {end}
         ]
 
+    def _strayed_voters(self, replicas: Mapping[int, QuorumNode], leader_id: int) -> list[str]:
+        """Who goes by other voters than the leader, and which of its voters listens elsewhere than it knows."""
+        voters = replicas[leader_id].status.voters.voters
+        found = [
+            f"node {node_id} goes by {replica.status.voters}, the leader by {voters}"
+            for node_id, replica in replicas.items()
+            if replica.status.voters.voters.nodes and replica.status.voters.voters != voters
+        ]
+        for voter in voters:
+            port = self._ports[controller_host(voter.id)]
+            if voter.id != leader_id and (voter.endpoint is None or voter.endpoint.port != port):
+                found.append(f"voter {voter.id} listens at {port}, it is known at {voter.endpoint}")
+        return found
+
     def _judge(self) -> None:
         replicas = self._replicas()
+        joins = self.options.auto_join
+        self.anomalies += self._operator.anomalies(PARTITION, joins_by_itself=joins)
         leader_id = next(node_id for node_id, replica in replicas.items() if replica.status.state is RaftState.LEADER)
         values = self._machines[leader_id].values
         log = FinalLog(PARTITION, 0, replicas[leader_id].log.log_end_offset, values)
@@ -371,13 +495,16 @@ class QuorumScenario:
         return lambda: self._start(name)
 
     async def _start(self, name: str) -> None:
-        node_id, host = self._nodes[name], self.world.host(name)
-        voters = self.options.voter_ids
-        config = controller_config(node_id if node_id in voters else voters[0], voters, self.options.overrides)
+        node_id, host, options = self._nodes[name], self.world.host(name), self.options
+        is_controller = node_id != OBSERVER
+        config = options.config(node_id if is_controller else options.voter_ids[0], self._ports[name])
+        first = self._first if node_id in options.voter_ids else None
         self._starts += 1
         machine = self._machines[node_id] = _StateMachine(self, f"{name}/{self._starts}")
-        if node_id in voters:
-            await host.start(lambda environment: open_quorum_process(config, environment, listeners=[machine]))
+        if is_controller:
+            await host.start(
+                lambda environment: open_quorum_process(config, environment, listeners=[machine], first=first)
+            )
         else:
             await host.start(
                 lambda environment: open_observer_process(config, node_id, environment, listeners=[machine])
@@ -399,6 +526,34 @@ class QuorumScenario:
             if (replica := self._replica(name)) is not None and replica.status.state is RaftState.LEADER
         ]
         return self.world.rng(f"leader/{self._values}").choice(leading) if leading else None
+
+    def _newest_leader(self) -> tuple[str, QuorumNode] | None:
+        """Return the one with the newest epoch that believes to lead."""
+        leading = [
+            (replica.status.leader_and_epoch.epoch, name, replica)
+            for name in self._nodes
+            if (replica := self._replica(name)) is not None and replica.status.state is RaftState.LEADER
+        ]
+        return max(leading, key=lambda each: each[:2])[1:] if leading else None
+
+    async def _move(self, name: str) -> None:
+        """Restart a controller, at another port."""
+        if self.world.host(name).node is not None:
+            self._ports[name] = PORTS[1 - PORTS.index(self._ports[name])]
+            await self.world.host(name).stop()
+
+    async def _upgrade(self) -> bool:
+        """Raise kraft.version, as the leader's state machine does when an operator asks for it."""
+        found = self._newest_leader()
+        if found is None:
+            return False
+        name, replica = found
+        request = UpgradeKRaftVersionRequest(epoch=replica.status.leader_and_epoch.epoch, level=1)
+        try:
+            answer = await self._in_process(name, lambda: replica.ask(request), APPEND_TIMEOUT_S)
+        except (QuorumFailedError, TimeoutError):
+            return False
+        return isinstance(answer, VoterChangeResponse) and answer.error is ErrorCode.none
 
     async def _in_process(self, name: str, work: Callable[[], Awaitable[T]], timeout_s: float) -> T:
         """As code of the node's own process: it stands still with it, and dies with it. TimeoutError."""

@@ -17,6 +17,7 @@ from tierfetch.sim.judges.core.allowed_losses import AllowedLoss
 from tierfetch.sim.judges.core.client_answers import ClientAnswersJudge
 from tierfetch.sim.judges.core.events import (
     CommitReported,
+    Committed,
     DiskWiped,
     FilesChanged,
     MachinesCrashed,
@@ -177,6 +178,30 @@ def test_an_operator_may_lose_what_the_next_leader_has_not(scene: Scene) -> None
     scene.sees(2, 4)
     scene.judge.on(UncleanlyElected(NAME, 2))
     assert scene.judge.allowed_losses_of(NAME)._losses == (AllowedLoss(from_offset=4, end_offset=10, at_ms=0),)
+
+
+def test_a_config_allows_no_more_and_what_the_deposed_leader_still_commits(scene: Scene) -> None:
+    scene.sees(2, 4)
+    scene.judge.on(UncleanlyElected(NAME, 2, by_config=True))
+    scene.sees(2, 6, epoch=1, leads=True, start=4)
+    scene.sees(1, 13, leads=True)
+    scene.judge.on(Committed(NAME, scene.observer._statuses[1, NAME]))
+    assert scene.judge.allowed_losses_of(NAME)._losses == (
+        AllowedLoss(from_offset=4, end_offset=10, at_ms=0),
+        AllowedLoss(from_offset=10, end_offset=13, at_ms=0),
+    )
+    scene.judge.follow_cluster()
+    scene.sees(1, 4, epoch=1, start=4)
+    scene.judge.follow_cluster()
+    assert not scene.judge._open
+
+
+def test_an_election_that_loses_nothing_excuses_nothing_but_a_leader_that_goes_on(scene: Scene) -> None:
+    scene.judge.on(UncleanlyElected(NAME, 2, by_config=True))
+    assert not scene.judge.allowed_losses_of(NAME)
+    scene.sees(1, 13, leads=True)
+    scene.judge.on(Committed(NAME, scene.observer._statuses[1, NAME]))
+    assert scene.judge.allowed_losses_of(NAME)._losses == (AllowedLoss(from_offset=10, end_offset=13, at_ms=0),)
 
 
 def test_clients_lose_nothing(scene: Scene) -> None:

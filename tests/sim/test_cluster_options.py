@@ -28,6 +28,7 @@ QUIET = replace(
     retention_ms=-1,
     retention_bytes=-1,
     workers=0,
+    unclean=False,
 )
 WARMS = replace(
     QUIET,
@@ -56,6 +57,8 @@ def test_every_choice_is_drawn_by_some_seed() -> None:
     drawn = [ClusterOptions.drawn(partial(derived, seed)) for seed in range(60)]
     assert {options.combined for options in drawn} == {0, 1, 3}
     assert {options.warms for options in drawn} == {options.racks for options in drawn} == {False, True}
+    assert {options.unclean for options in drawn} == {False, True}
+    assert {options.metadata_version == 30 for options in drawn} == {False, True}
     assert {options.pipelined for options in drawn} == {False, True}
     assert {options.retention_ms for options in drawn} == {-1, 3_000, 6_000}
     assert {options.retention_bytes for options in drawn} == {-1, 4_000, 12_000}

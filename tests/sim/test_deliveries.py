@@ -108,6 +108,37 @@ def test_records_go_from_one_member_to_the_next() -> None:
     assert group.judge.left(P, 1) == []
 
 
+def test_a_lock_that_is_renewed_begins_anew() -> None:
+    group = Group()
+    group.gets(A, 0)
+    group.now_ms = LOCK_MS - 100
+    group.says(A, 0, Kind.RENEW)
+    group.now_ms = LOCK_MS + 100
+    group.gets(B, 0, 2)
+    with violates("one holder"):
+        group.gets_nothing(A)
+
+
+def test_a_renewal_that_is_refused_changes_nothing() -> None:
+    group = Group()
+    group.gets(A, 0)
+    group.now_ms = LOCK_MS - 100
+    group.says(A, 0, Kind.RENEW, is_kept=False)
+    group.now_ms = LOCK_MS + 100
+    group.gets(B, 0, 2)
+    group.gets_nothing(A)
+
+
+def test_nobody_renews_what_another_one_holds() -> None:
+    group = Group()
+    group.gets(A, 0)
+    group.now_ms = LOCK_MS + 100
+    group.gets(B, 0, 2)
+    group.now_ms += 1
+    with violates("holders decide"):
+        group.says(A, 0, Kind.RENEW)
+
+
 def test_a_delivery_above_the_limit() -> None:
     with violates("delivery limit"):
         Group().gets(A, 0, LIMIT + 1)

@@ -411,4 +411,27 @@ def test_written_bytes_of_all_files_pass_the_device_one_after_the_other():
         await files[0].read(0, 500_000)
         assert now_s() - began_s < 0.1, "reads do not wait for it"
 
+
+def test_without_a_descriptor_nothing_opens_and_what_is_open_works() -> None:
+    async def work():
+        disk = await made()
+        file = await disk.open(FILE, create=True)
+        disk.faults.open_files_share = 1.0
+        await file.write(0, b"x")
+        await file.sync()
+        assert bytes(await file.read(0, 1)) == b"x"
+        for call in (
+            disk.open(FILE),
+            disk.open(DATA / "new", create=True),
+            disk.read_file(FILE),
+            disk.write_file(FILE, b"y"),
+            disk.list_directory(DATA),
+            disk.sync_directory(DATA),
+        ):
+            with pytest.raises(OSError, match="injected") as caught:
+                await call
+            assert caught.value.errno == errno.EMFILE
+        disk.faults.open_files_share = 0.0
+        assert await disk.read_file(FILE) == b"x"
+
     run(work())

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tierfetch.sim.faults.hardware import OF_A_HOST, OF_THE_STORE, hardware
+from tierfetch.sim.faults.hardware import OF_A_HOST, OF_THE_STORE, hardware, open_files
 from tierfetch.sim.faults.schedule import HARDWARE_KINDS, Fault, FaultKind
 
 NODES = ("a", "b", "c", "d", "e")
@@ -24,8 +24,16 @@ def test_half_of_the_seeds_have_some_and_every_kind_comes(nodes: Sequence[str]) 
     seeds = [drawn(seed, nodes) for seed in range(200)]
     assert 60 < sum(not faults for faults in seeds) < 140
     kinds = Counter(fault.kind for faults in seeds for fault in faults)
-    assert kinds.keys() == HARDWARE_KINDS == {*OF_A_HOST, *OF_THE_STORE, FaultKind.LOST_PAGES}
+    assert kinds.keys() == {*OF_A_HOST, *OF_THE_STORE, FaultKind.LOST_PAGES} == HARDWARE_KINDS - {FaultKind.OPEN_FILES}
     assert not any(fault.kind in OF_THE_STORE for seed in range(50) for fault in drawn(seed, has_store=False))
+
+
+def test_in_some_seeds_a_node_that_is_well_has_no_descriptor_left() -> None:
+    seeds = [open_files(Random(seed), NODES, ("a", "b"), SAFETY_MS) for seed in range(300)]
+    assert 5 < sum(bool(faults) for faults in seeds) < 40
+    assert {target for faults in seeds for fault in faults for target in fault.targets} == {"c", "d", "e"}
+    assert all(fault.end_ms <= SAFETY_MS for faults in seeds for fault in faults)
+    assert not any(open_files(Random(seed), NODES, NODES, SAFETY_MS) for seed in range(100))
 
 
 def test_they_end_with_the_safety_phase_and_a_host_has_one_kind() -> None:

@@ -246,14 +246,16 @@ def test_a_disk_hangs_and_fails_as_long_as_the_fault_lasts() -> None:
     async def look(cluster: Cluster) -> None:
         faults = cluster.world.host("b").disk_faults
         await asyncio.sleep(10.5)
-        assert (faults.error_share, faults.sync_error_share, faults.hung_until_s) == shares[kind]
+        found = (faults.error_share, faults.sync_error_share, faults.hung_until_s, faults.open_files_share)
+        assert found == shares[kind]
         await asyncio.sleep(1)
-        assert (faults.error_share, faults.sync_error_share) == (0, 0)
+        assert (faults.error_share, faults.sync_error_share, faults.open_files_share) == (0, 0, 0)
 
     shares = {
-        FaultKind.DISK_ERRORS: (0.3, 0, 0),
-        FaultKind.FAILED_FSYNC: (0, 0.3, 0),
-        FaultKind.HUNG_DISK: (0, 0, 11),
+        FaultKind.DISK_ERRORS: (0.3, 0, 0, 0),
+        FaultKind.FAILED_FSYNC: (0, 0.3, 0, 0),
+        FaultKind.HUNG_DISK: (0, 0, 11, 0),
+        FaultKind.OPEN_FILES: (0, 0, 0, 0.3),
     }
     for kind in shares:
         simulate(Fault(10_000, kind, ("b",), 1_000, 0.3), look)

@@ -14,7 +14,7 @@ from tierfetch.quorum.listener import CommittedBatch
 from tierfetch.sim.judges.core.events import MetadataChanged, NodeStopped, QuorumEpochMoved, Throttled
 from tierfetch.sim.judges.core.hand_overs import HandOversJudge
 from tierfetch.sim.judges.core.partition import InvariantViolationError
-from tierfetch.sim.judges.core.quorum_epochs import QuorumEpochsJudge
+from tierfetch.sim.judges.core.quorum.epochs import QuorumEpochsJudge
 from tierfetch.sim.judges.core.throttles import ThrottlesJudge
 
 

@@ -12,8 +12,15 @@ from tierfetch.log.core import EpochEntry, LeaderEpochCache
 from tierfetch.quorum.core.replica import RaftStatus
 from tierfetch.quorum.core.roles import Candidate, Poll
 from tierfetch.quorum.core.state import LeaderAndEpoch, OffsetAndEpoch, RaftState, ReplicaKey
-from tierfetch.quorum.core.voters import VoterNode, VotersAt, VoterSet
-from tierfetch.sim.judges.core.events import Observed, ProcessEnded, QuorumEpochMoved, QuorumLeaderElected, VoteCast
+from tierfetch.quorum.core.voters import VoterHistory, VoterNode, VotersAt, VoterSet
+from tierfetch.sim.judges.core.events import (
+    Observed,
+    ProcessEnded,
+    QuorumEpochMoved,
+    QuorumLeaderElected,
+    VoteCast,
+    VotersMoved,
+)
 from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.judges.durability import DurableVote
 from tierfetch.sim.judges.quorum_replicas import QuorumJudge
@@ -65,7 +72,8 @@ class Scene:
         state = RaftState.LEADER if leads else RaftState.CANDIDATE
         known = LeaderAndEpoch(NODES[host] if leads else None, epoch)
         replica = _replica(state, known, voted, counted, 0, _log(0, LeaderEpochCache()))
-        replica._core._replica.log = SimpleNamespace(last=self.lasts.get(host, OffsetAndEpoch(0, 0)))
+        last = self.lasts.get(host, OffsetAndEpoch(0, 0))
+        replica._core._replica.log = SimpleNamespace(last=last, end_offset=last.offset)
         self.replicas[host] = replica
         self.judge.look(Process(host, run))
 
@@ -91,6 +99,9 @@ def _replica(
         epoch=known.epoch,
         voted_key=voted,
         high_watermark=high_watermark,
+        key=ReplicaKey(1),
+        log=SimpleNamespace(end_offset=log.log_end_offset),
+        voter_history=VoterHistory((VotersAt(-1, VoterSet(), 0),)),
     )
     status = RaftStatus(
         state=state,
@@ -119,6 +130,7 @@ def _replica(
         ("_core._replica.epoch", 6),
         ("_core._replica.voted_key", ReplicaKey(1)),
         ("_core._replica.high_watermark", 1),
+        ("_core._replica.voter_history", VoterHistory((VotersAt(3, VoterSet(), 1),))),
         ("log._log.state.log_start_offset", 1),
         ("log._log.state.log_end_offset", 11),
         ("log._log.state.epochs._version", 1),
@@ -171,7 +183,7 @@ def test_a_vote_for_itself_that_nobody_heard_of_binds_nobody() -> None:
     scene.see("one", 5, 1, voted=1)
     scene.see("one", 5, voted=3, run=2)
     scene.see("three", 5, 1, 3, voted=3, leads=True)
-    published = [event for event in scene.published if not isinstance(event, QuorumEpochMoved)]
+    published = [event for event in scene.published if not isinstance(event, QuorumEpochMoved | VotersMoved)]
     assert published == [VoteCast("one", "three"), QuorumLeaderElected("three")]
 
 

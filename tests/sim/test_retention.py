@@ -14,6 +14,7 @@ from tierfetch.plugins.layout import partition_directory
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.quorum.listener import CommittedBatch
+from tierfetch.sim.judges import retention
 from tierfetch.sim.judges.core.coverage import CoverageJudge
 from tierfetch.sim.judges.core.events import FaultsChanged, LogStartMoved, MetadataChanged, RecordsDeleted
 from tierfetch.sim.judges.core.judge import Judges
@@ -210,3 +211,37 @@ def test_where_nobody_leads_what_should_have_gone_is_asked_again(world: World, n
     if now is not None:
         scene.observer._statuses[1, NAME] = now
     assert scene.judge.behind() == [("t-0", "nobody leads epoch 0")]
+
+
+def state_log(*records: tuple[bytes, bytes | None]) -> bytes:
+    """Batches of one record each, from offset 0."""
+    return b"".join(
+        build_batch([Record(offset, EPOCH_MS, key, value)], base_offset=offset, partition_leader_epoch=0)
+        for offset, (key, value) in enumerate(records)
+    )
+
+
+SNAPSHOT, UPDATE = b"\0\0", b"\0\1"
+
+
+@pytest.mark.parametrize(
+    ("records", "needed"),
+    [
+        ([(SNAPSHOT + b"a", b"1"), (UPDATE + b"a", b"2"), (SNAPSHOT + b"b", b"3"), (UPDATE + b"a", b"4")], 0),
+        ([(SNAPSHOT + b"a", b"1"), (SNAPSHOT + b"b", b"2"), (SNAPSHOT + b"a", b"3")], 1),
+        ([(SNAPSHOT + b"a", b"1"), (SNAPSHOT + b"b", b"2"), (SNAPSHOT + b"a", None)], 1),
+        ([(SNAPSHOT + b"a", b"1")] * 12 + [(SNAPSHOT + b"a", b"not committed yet")], 11),
+    ],
+)
+def test_of_each_share_partition_the_newest_snapshot_stays(
+    world: World, monkeypatch: pytest.MonkeyPatch, records: list[tuple[bytes, bytes | None]], needed: int
+) -> None:
+    monkeypatch.setattr(retention, "SHARE_GROUP_STATE_TOPIC", "t")
+    scene = Scene(world, image())
+    _, files = scene.judge._hosts[1]
+    for base in (0, 4):
+        world.store.objects.pop(scene.key(base))
+    files.replace(DIRECTORY / "t-0" / f"{8:020}.log", state_log(*records), sync=True)
+    scene.rises(needed, at_ms=0)
+    with refuses("needed state: t-0: 1 begins at"):
+        scene.rises(needed + 1, at_ms=0)

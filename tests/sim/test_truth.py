@@ -6,8 +6,11 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.controller.image.image import TOPIC_RESOURCE
 from tierfetch.controller.image.registrations import PartitionKey
 from tierfetch.controller.records import (
+    ConfigRecord,
+    FenceBrokerRecord,
     MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -176,3 +179,38 @@ def test_who_leads_is_told_with_its_epoch() -> None:
     there.tap("controller-1").on_leader_change(LeaderAndEpoch(None, 4))
     there.tap("controller-1").on_leader_change(LeaderAndEpoch(1, 5))
     assert told == [ControllerElected(5)]
+
+
+def allowed(value: str) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=TOPIC_RESOURCE, resource_name="t", name="unclean.leader.election.enable", value=value
+    )
+
+
+FENCED = FenceBrokerRecord(id_=1, epoch=1)
+
+
+def test_a_config_allows_an_unclean_election_where_nobody_of_the_isr_can_lead() -> None:
+    there, told = truth(), []
+    there.judges.add(Seen(told))
+    there.tap("controller-1").on_commit(batch(4, allowed("true")))
+    there.tap("controller-1").on_commit(batch(5, UNCLEAN, FENCED))
+    there.judges.check()
+    assert UncleanlyElected(TopicIdPartition(T, "t", 0), 2, by_config=True) in told
+    assert there.unclean_elections == 1
+
+
+def test_it_allows_none_while_a_member_of_the_isr_can_lead() -> None:
+    there = truth()
+    there.tap("controller-1").on_commit(batch(4, allowed("true")))
+    there.tap("controller-1").on_commit(batch(5, UNCLEAN))
+    with pytest.raises(InvariantViolationError, match=r"allowed election: t-0: .* \[1\] can lead"):
+        there.judges.check()
+
+
+def test_it_allows_none_once_it_is_off_again() -> None:
+    there = truth()
+    there.tap("controller-1").on_commit(batch(4, allowed("true"), allowed("false")))
+    there.tap("controller-1").on_commit(batch(6, UNCLEAN, FENCED))
+    with pytest.raises(InvariantViolationError, match="allowed election"):
+        there.judges.check()

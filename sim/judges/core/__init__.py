@@ -17,7 +17,7 @@ isr_lingerers        A member that lags is asked out of the ISR in time, faults 
 isr_members          A member of an ISR has everything that is committed, on its disk as far as it must.
 pace                 A cluster without faults comes to rest.
 partition            The replicas of one partition: one leader an epoch, nothing committed lost, no divergence.
-quorum_epochs        The epoch of the quorum stays where elections put it.
+quorum/              The epochs of the quorum, and who votes in it.
 thin_leaders         A thin replica is not elected while a full one could lead.
 throttles            Only the client with a quota is throttled.
 tiered_records       Only stable records are uploaded, and what the ledger calls finished is in the store.

@@ -5,7 +5,8 @@
 | brokers, after each loop event   | `ReplicaChanged`, `ReplicaLeft`, `Committed`, `LeaderProgressed`,                 |
 |                                  | `LeaderElected`, `Truncated`, `LogStartMoved`, `LocalStartMoved`,                 |
 |                                  | `JoinersRequested`, `LeaversRequested`, `IsrChangeSettled`, `ReplicaMoved`        |
-| the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`, `QuorumEpochMoved`                             |
+| the quorum, after the same       | `VoteCast`, `QuorumLeaderElected`, `QuorumEpochMoved`, `QuorumCommitted`,         |
+|                                  | `VotersMoved`                                                                     |
 | the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
 | the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
 | clients                          | `CommitReported`, `LogStartReported`, `OffsetRefused`, `SequenceRefused`,         |
@@ -16,7 +17,7 @@
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
 | the scenario                     | `SecondPassed`, `MomentPassed`, `RecordsDeleted`, `NodeStopped`, `MoveRequested`, |
-|                                  | `MoveAnswered`                                                                    |
+|                                  | `MoveAnswered`, `VoterAddAsked`, `VoterAddAnswered`                               |
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ....controller import MetadataImage
 from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, TopicIdPartition, TopicPartition
 from ....protocol.messages.brokers import BrokerHeartbeatRequest
-from ....quorum import CommittedBatch
+from ....quorum import CommittedBatch, ReplicaKey, VotersAt
 from ...machine.store_events import StoreEvent
 from .clients.share_events import ShareEvent
 from .history import Send
@@ -164,6 +165,30 @@ class QuorumEpochMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class QuorumCommitted:
+    """The high watermark of the quorum's leader rose."""
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class VotersMoved:
+    """The voter sets of a replica of the quorum are others, or are committed further, or it leads or no longer does.
+
+    `run` numbers the processes of the host. `entries` are the sets that may yet be in effect, the last one is.
+    """
+
+    host: str
+    run: int
+    key: ReplicaKey
+    epoch: int
+    leads: bool
+    entries: tuple[VotersAt, ...]
+    high_watermark: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataChanged:
     """The first controller has applied a batch of the metadata log, and brokers will see another image."""
 
@@ -182,10 +207,13 @@ class ControllerElected:
 
 @dataclass(frozen=True, slots=True)
 class UncleanlyElected:
-    """An operator had a replica elected that was not in the ISR."""
+    """A replica was elected that was not in the ISR: by an operator, or as the topic's configs say (`by_config`).
+    Then who led before may live, and know nothing of it.
+    """
 
     partition: TopicIdPartition
     leader: int
+    by_config: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +484,21 @@ class TransactionCommitted:
     client: str
 
 
-OperatorEvent = RecordsDeleted | NodeStopped | MoveRequested | MoveAnswered
+@dataclass(frozen=True, slots=True)
+class VoterAddAsked:
+    """An operator asks for a voter to be added."""
+
+    voter: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoterAddAnswered:
+    """The request to add a voter is answered: it has had its effect, or never will."""
+
+    voter: int
+
+
+OperatorEvent = RecordsDeleted | NodeStopped | MoveRequested | MoveAnswered | VoterAddAsked | VoterAddAnswered
 FaultEvent = FaultsChanged | NodeCrashing | ProcessEnded | MachinesCrashed | DiskWiped | PagesGivenUp | FilesChanged
 ReplicaEvent = (
     ReplicaChanged
@@ -472,7 +514,7 @@ ReplicaEvent = (
     | IsrChangeSettled
     | ReplicaMoved
 )
-QuorumEvent = VoteCast | QuorumLeaderElected | QuorumEpochMoved
+QuorumEvent = VoteCast | QuorumLeaderElected | QuorumEpochMoved | QuorumCommitted | VotersMoved
 MetadataEvent = MetadataChanged | ControllerElected | UncleanlyElected
 HeartbeatEvent = HeartbeatReceived | HeartbeatAnswered
 MemberEvent = MemberAsked | MemberAssigned

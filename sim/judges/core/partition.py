@@ -79,11 +79,16 @@ class PartitionJudge:
         """Leaders up to this epoch no longer commit anything,"""
         self._forgiven_end = 0
         """and believe in nothing at or above this offset."""
+        self._forgiven_from = 0
+        self._deposed_epoch = -1
+        """The leader of this epoch may live, and commit, until it knows of the election in its place."""
 
     def observe(self, now: ReplicaStatus) -> None:
         """InvariantViolationError."""
         before = self._last.get(now.node_id)
         self._check_offsets(now)
+        if now.leader_epoch <= self._deposed_epoch and now.high_watermark > self._forgiven_from:
+            self._doubts.setdefault(now.node_id, self._forgiven_from)
         if before is not None and before.incarnation == now.incarnation:
             self._check_change(before, now)
         is_ahead = now.high_watermark > self.committed_end
@@ -101,11 +106,16 @@ class PartitionJudge:
         """The process has ended: the next one begins again."""
         self._last.pop(node_id, None)
 
-    def forgive(self, from_offset: int, replicas: Collection[int]) -> None:
-        """Every in-sync copy from this offset on was lost, and that was permitted; the replicas may not know it yet."""
-        if from_offset >= self.committed_end:
+    def forgive(self, from_offset: int, replicas: Collection[int], *, goes_on: bool = False) -> None:
+        """Every in-sync copy from this offset on was lost, and that was permitted; the replicas may not know it yet.
+        `goes_on`: nor may who led, with what it commits for as long as it does not.
+        """
+        if from_offset >= self.committed_end and not goes_on:
             return
         self._forgiven_end = max(self._forgiven_end, self.committed_end)
+        self._forgiven_from = from_offset = min(from_offset, self.committed_end)
+        if goes_on:
+            self._deposed_epoch = max(self._leaders, default=-1)
         self.committed_end = from_offset
         self._committed = tuple(entry for entry in self._committed if entry.start_offset < from_offset)
         self._forgiven_epoch = max(self._leaders, default=-1)
@@ -182,9 +192,10 @@ class PartitionJudge:
     def _commit(self, now: ReplicaStatus) -> None:
         """Take up what the leader says is committed: more than before."""
         if self._is_forgiven(now):
-            if now.high_watermark > self._forgiven_end:
+            if now.high_watermark > self._forgiven_end and not self.is_deposed(now):
                 detail = f"node {now.node_id} led before {self._forgiven_end} was lost, and goes on: {now}"
                 raise self._violated("no phantom commit", detail)
+            self._forgiven_end = max(self._forgiven_end, now.high_watermark)
             return
         if now.epochs != self._committed:
             self._commit_epochs(now)
@@ -200,6 +211,10 @@ class PartitionJudge:
             raise self._violated("committed never lost", detail)
         own = tuple(entry for entry in now.epochs if entry.start_offset < now.high_watermark)
         self._committed = _merged(self._committed, own) if self._has_gaps else _joined(self._committed, own)
+
+    def is_deposed(self, now: ReplicaStatus) -> bool:
+        """Whether it leads, and does not know of the unclean election in its place."""
+        return self._is_forgiven(now) and now.leads_epoch == self._deposed_epoch
 
     def _is_forgiven(self, now: ReplicaStatus) -> bool:
         return now.leads_epoch is not None and now.leads_epoch <= self._forgiven_epoch

@@ -109,9 +109,14 @@ def batches_of(data: bytes) -> tuple[StoredBatch, ...]:
 
 def headers_of(data: bytes) -> Iterator[BatchHeader]:
     """Up to the first one that is damaged."""
+    for _, header in placed_headers_of(data):
+        yield header
+
+
+def placed_headers_of(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
+    """The same, each with its position."""
     try:
-        for _, header in iter_batches(data):
-            yield header
+        yield from iter_batches(data)
     except CorruptRecordError:
         return
 

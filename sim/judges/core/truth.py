@@ -11,7 +11,8 @@
 | new topic id       | a topic has the id of one that was there before                                        |
 | last member stays  | an ISR becomes empty, and the directory in which its last member lay was not lost      |
 | allowed election   | somebody becomes leader who was not in the ISR before, neither joins it as a           |
-|                    | reassignment ends, nor was asked for by an operator                                    |
+|                    | reassignment ends, nor was asked for by an operator; nor is it so that at this offset  |
+|                    | `unclean.leader.election.enable` is true, and no member of the ISR can lead            |
 | (those of `metadata_image`)      |                                                                          |
 
 A batch that was committed is known here from the moment the first controller has applied it. A controller that starts
@@ -21,11 +22,21 @@ again applies everything, from its snapshot on, and is compared.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 from uuid import UUID
 
 from ....broker.cluster import ClusterImage
 from ....broker.core import MetadataView
-from ....controller import NO_LEADER, MetadataImage, PartitionKey, PartitionRegistration, is_reserved_directory
+from ....controller import (
+    BROKER_RESOURCE,
+    LOST_DIRECTORY,
+    NO_LEADER,
+    TOPIC_RESOURCE,
+    MetadataImage,
+    PartitionKey,
+    PartitionRegistration,
+    is_reserved_directory,
+)
 from ....controller.records import PartitionChangeRecord, TopicRecord, decode_record
 from ....protocol import TopicIdPartition
 from ....quorum import CommittedBatch, LeaderAndEpoch, SnapshotContent
@@ -33,6 +44,8 @@ from .events import ControllerElected, MetadataChanged, UncleanlyElected
 from .judge import Judges
 from .metadata_image import check_change, check_image
 from .partition import InvariantViolationError
+
+UNCLEAN_KEY: Final = "unclean.leader.election.enable"
 
 
 class OperatorElections:
@@ -77,6 +90,10 @@ class ClusterTruth:
         self._lost: dict[int, set[UUID]] = {}
         """Directories that are gone for ever, by broker."""
         self.asked = OperatorElections()
+        self._unclean: list[tuple[PartitionKey, PartitionRegistration, PartitionRegistration]] = []
+        """Elections of this batch that a config allows, if no member of the ISR can lead once all of it is applied."""
+        self.unclean_elections = 0
+        """The number of those."""
         self.topics: dict[UUID, str] = {}
         """All that ever were: id and name."""
         self.judges = judges
@@ -107,6 +124,7 @@ class ClusterTruth:
         for value in batch.records:
             self._replay(value)
         check_image(self.metadata)
+        self._check_unclean()
         before = self.image
         if self._view.apply(batch.records):
             self.version += 1
@@ -152,10 +170,34 @@ class ClusterTruth:
         joined = before.adding_replicas if before.is_reassigning and not now.is_reassigning else ()
         allowed = {NO_LEADER, before.leader, *before.isr, *(set(joined) & set(now.isr))}
         if now.leader not in allowed:
-            if not self.asked.permits(key):
+            by_config = self._is_unclean_allowed(self.topics[key.topic_id])
+            if by_config:
+                self._unclean.append((key, before, now))
+            elif not self.asked.permits(key):
                 raise InvariantViolationError("allowed election", where)
             name = TopicIdPartition(key.topic_id, self.topics[key.topic_id], key.partition)
-            self.judges.on(UncleanlyElected(name, now.leader))
+            self.judges.on(UncleanlyElected(name, now.leader, by_config))
+
+    def _is_unclean_allowed(self, topic: str) -> bool:
+        """The topic's config at this offset, else that of all brokers."""
+        own = self.metadata.config(TOPIC_RESOURCE, topic).get(UNCLEAN_KEY)
+        return (own or self.metadata.config(BROKER_RESOURCE, "").get(UNCLEAN_KEY, "false")) == "true"
+
+    def _check_unclean(self) -> None:
+        """No member of the ISR can lead, unless an operator did not care. InvariantViolationError."""
+        unclean, self._unclean = self._unclean, []
+        for key, before, now in unclean:
+            able = [member for member in before.isr if member in now.replicas and self._can_lead(before, member)]
+            if able and not self.asked.permits(key):
+                detail = f"{self.topics[key.topic_id]}-{key.partition}: {before} -> {now}, {able} can lead"
+                raise InvariantViolationError("allowed election", detail)
+            self.unclean_elections += 1
+
+    def _can_lead(self, before: PartitionRegistration, member: int) -> bool:
+        broker, directory = self.metadata.brokers.get(member), before.directory_of(member)
+        if broker is None or not broker.is_active or directory == LOST_DIRECTORY:
+            return False
+        return not broker.directories or is_reserved_directory(directory) or directory in broker.directories
 
     def _is_lost(self, registration: PartitionRegistration, member: int) -> bool:
         """A replica of which nobody had said yet where it lies may have been in any."""

@@ -11,13 +11,19 @@ would notice.
 | pause copying          | what is not in the tier stays local (`CoverageJudge`); once it is copied again, all is     |
 | load                   | `SideLoads`: five codecs, acks=all, 1 and 0                                                |
 | find by time           | `SideLoads.find`                                                                           |
+| switch unclean         | `ClusterTruth`: an unclean election only where the config says so at that offset, and no   |
+|                        | member of the ISR can lead; `LossJudge`: what the one elected has not may be lost          |
+| share offsets          | `ShareOffsets.check`: each coordinator says what was acknowledged last                     |
+| raise share.version    | all judges of share groups; members wait for it                                            |
+| raise metadata.version | all controllers have one image; brokers ask what the level allows                          |
 | create, write table    | the last value of every key survives the cleaner (`judges.core.clients.compacted`)         |
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import field
 from random import Random
 from typing import Any, Final
 
@@ -28,19 +34,26 @@ from ...judges.core.truth import ClusterTruth
 from ...machine.chance import Chance
 from ..administrator import SIDE_TOPICS, Administrator
 from .grammar import Row
+from .share_offsets import ShareOffsets
 from .side_loads import SideLoads
 from .tables import Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """Who acts in a cluster. `roll` restarts all brokers, one after the other."""
+    """Who acts in a cluster. `roll` restarts all brokers, one after the other. `unclean_topics`: those of which unclean
+    elections are allowed at times, beside side topics; none where they never are. `rises`: features that begin lower,
+    and their highest levels.
+    """
 
     administrator: Administrator
     loads: SideLoads
     tables: Tables
     brokers: Sequence[int]
     roll: Callable[[Random], Coroutine[Any, Any, None]]
+    unclean_topics: Sequence[str] = ()
+    rises: Mapping[str, int] = field(default_factory=dict)
+    share_offsets: ShareOffsets | None = None
 
     @classmethod
     def made(
@@ -54,26 +67,70 @@ class Crew:
         deleted_end: Callable[[TopicIdPartition], int],
         has_lost: Callable[[TopicIdPartition], bool],
         roll: Callable[[Random], Coroutine[Any, Any, None]],
+        unclean_topics: Sequence[str] = (),
+        rises: Mapping[str, int] | None = None,
+        share_offsets: ShareOffsets | None = None,
     ) -> Crew:
         """Make those that have clients of their own."""
         loads = SideLoads(
             administrator, truth, addresses, chance("side loads"), deleted_end=deleted_end, has_lost=has_lost
         )
         tables = Tables(administrator, truth, addresses, chance("table"))
-        return cls(administrator=administrator, loads=loads, tables=tables, brokers=brokers, roll=roll)
+        return cls(
+            administrator=administrator,
+            loads=loads,
+            tables=tables,
+            brokers=brokers,
+            roll=roll,
+            unclean_topics=unclean_topics,
+            rises=rises or {},
+            share_offsets=share_offsets,
+        )
 
     @property
     def changed(self) -> Counter[str]:
         """What has happened, for the report."""
-        return +Counter({"offsets found by time": self.loads.found, "batches of a table": self.tables.batches})
+        offsets = Counter[str]() if self.share_offsets is None else self.share_offsets.changed
+        return offsets + Counter({"offsets found by time": self.loads.found, "batches of a table": self.tables.batches})
 
     async def close(self) -> None:
+        if self.share_offsets is not None:
+            await self.share_offsets.close()
         await self.loads.close()
         await self.tables.close()
 
 
 def _has_side_topic(crew: Crew) -> bool:
     return bool(crew.administrator.side_topics)
+
+
+async def _switch_unclean(crew: Crew, rng: Random) -> None:
+    await crew.administrator.switch_unclean(rng.choice([*crew.unclean_topics, *crew.administrator.side_topics]))
+
+
+async def _alter_offsets(crew: Crew, rng: Random) -> None:
+    assert crew.share_offsets is not None, "no share group"
+    await crew.share_offsets.alter(rng)
+
+
+async def _delete_offsets(crew: Crew, _: Random) -> None:
+    assert crew.share_offsets is not None, "no share group"
+    await crew.share_offsets.delete()
+
+
+async def _look_at_offsets(crew: Crew, _: Random) -> None:
+    assert crew.share_offsets is not None, "no share group"
+    await crew.share_offsets.look()
+
+
+def _raises(name: str) -> Row[Crew]:
+    """Return the row of a feature that begins at a lower level."""
+    return Row(
+        name=f"raise {name}",
+        weight=4,
+        is_possible=lambda crew: crew.administrator.level_of(name) < crew.rises.get(name, 0),
+        act=lambda crew, rng: crew.administrator.raise_to(name, crew.rises[name], rng),
+    )
 
 
 def _lacks_side_topic(crew: Crew) -> bool:
@@ -114,6 +171,32 @@ ROWS: Final[Sequence[Row[Crew]]] = (
         is_possible=_has_side_topic,
         act=lambda crew, rng: crew.administrator.pause_copying(rng),
     ),
+    Row(
+        name="switch unclean",
+        weight=8,
+        is_possible=lambda crew: bool(crew.unclean_topics),
+        act=_switch_unclean,
+    ),
+    Row(
+        name="alter share offsets",
+        weight=6,
+        is_possible=lambda crew: crew.share_offsets is not None,
+        act=_alter_offsets,
+    ),
+    Row(
+        name="delete share offsets",
+        weight=2,
+        is_possible=lambda crew: crew.share_offsets is not None and bool(crew.share_offsets.known),
+        act=_delete_offsets,
+    ),
+    Row(
+        name="look at share offsets",
+        weight=6,
+        is_possible=lambda crew: crew.share_offsets is not None and bool(crew.share_offsets.known),
+        act=_look_at_offsets,
+    ),
+    _raises("share.version"),
+    _raises("metadata.version"),
     Row(
         name="load",
         weight=3,

@@ -10,6 +10,7 @@ leader of each of its partitions.
 | most                | ACCEPT, with the next fetch or by itself                                     |
 | some                | RELEASE or REJECT, for a whole batch or record by record                     |
 | a few               | nothing: the lock has to end; or so late that it may have ended              |
+| some, while it works | RENEW (KIP-1222), where a seed has it: its lock begins again                |
 
 It goes in order (its sessions are closed, it leaves the group), or it dies with all of its locks. What it is answered
 is published: `judges.core.clients.deliveries` judges it. Error codes that no fault explains end the run.
@@ -73,6 +74,10 @@ ONE_BY_ONE_SHARE: Final = 0.3
 SLOW_SHARE: Final = 0.12
 SLOW_S: Final = (0.3, 2.5)
 """Some of these are longer than a lock."""
+RENEW_SHARE: Final = 0.25
+BEFORE_RENEWAL_S: Final = (0.2, 1.3)
+AFTER_RENEWAL_S: Final = (0.3, 1.6)
+"""Some of these are longer than a lock."""
 APART_SHARE: Final = 0.5
 """The share of acknowledgements that are sent by themselves."""
 OF_SESSIONS: Final = frozenset({ErrorCode.share_session_not_found, ErrorCode.invalid_share_session_epoch})
@@ -108,7 +113,9 @@ class ShareMember:
         topic_id: Callable[[], UUID],
         numbers: Iterator[int],
         is_over: Callable[[], bool],
+        renewals: Random | None = None,
     ) -> None:
+        """`renewals` draws which locks it renews; None: none."""
         self._name = name
         self._group = group
         self._all = tuple(partitions)
@@ -118,6 +125,7 @@ class ShareMember:
         self._topic_id = topic_id
         self._numbers = numbers
         self._is_over = is_over
+        self._renewals = renewals
         self._client = KafkaClient(client_id=name, random=rng)
         self._coordinators = CoordinatorClient(name, addresses, rng)
         self._epoch = JOINING
@@ -216,6 +224,8 @@ class ShareMember:
 
     async def _work(self, address: Address, session: _Session, given: Iterable[Given]) -> None:
         """Decide what becomes of records, and say so, some of it later than the lock lasts."""
+        if self._renewals is not None and self._renewals.random() < RENEW_SHARE:
+            await self._renew(address, session, given, self._renewals)
         if self._rng.random() < SLOW_SHARE and not self._shared.stopping.is_set():
             await self._shared.pause(self._rng.uniform(*SLOW_S))
         for each in given:
@@ -237,10 +247,22 @@ class ShareMember:
                 return kind
         return Kind.ACCEPT
 
+    async def _renew(self, address: Address, session: _Session, given: Iterable[Given], rng: Random) -> None:
+        """Work for a while, renew the locks of all that was given, and work on, some of it for too long."""
+        await self._shared.pause(rng.uniform(*BEFORE_RENEWAL_S))
+        said: Said = {}
+        for each in given:
+            said.setdefault(each.partition, {}).update(dict.fromkeys(range(each.first, each.last + 1), Kind.RENEW))
+        await self._say(address, session, said, is_renewal=True)
+        await self._shared.pause(rng.uniform(*AFTER_RENEWAL_S))
+
     async def _acknowledge(self, address: Address, session: _Session) -> None:
         said, session.said = {each: kinds for each, kinds in session.said.items() if kinds}, {}
-        if not said:
-            return
+        if said:
+            await self._say(address, session, said)
+
+    async def _say(self, address: Address, session: _Session, said: Said, *, is_renewal: bool = False) -> None:
+        """One ShareAcknowledge."""
         partitions = tuple(
             AcknowledgePartition(
                 partition_index=each.partition,
@@ -258,6 +280,7 @@ class ShareMember:
             member_id=self._name,
             share_session_epoch=session.epoch,
             topics=(AcknowledgeTopic(topic_id=self._topic_id(), partitions=partitions),),
+            is_renew_ack=is_renewal,
         )
         with _Saying(self._publish, self._shared.now_ms, session.name, said) as saying:
             answer = await self._ask_in(address, request)

@@ -67,8 +67,13 @@ class Sharers:
         topic_id: Callable[[str], UUID],
         hosts: Mapping[int, str],
         has_lost: Callable[[str], bool],
+        renews: bool = False,
+        is_late: bool = False,
     ) -> None:
+        """`renews`: members renew locks. `is_late`: share.version is raised some time after they have begun."""
         self._world = world
+        self._renews = renews
+        self._is_late = is_late
         self._addresses = tuple(addresses)
         self._shared = shared
         self.count = count
@@ -149,6 +154,7 @@ class Sharers:
             topic_id=lambda: self._topic_id(SHARED_IN),
             numbers=self._numbers,
             is_over=lambda: self._is_over,
+            renewals=self._world.rng(f"{name}/renewals") if self._renews else None,
         )
 
     @staticmethod
@@ -183,6 +189,8 @@ class Sharers:
         asked_ms = self._shared.now_ms()
         answer = await coordinators.ask(OF_GROUPS, GROUP, DescribeShareGroupOffsetsRequest(groups=(group,)))
         (found,) = answer.groups
+        if self._is_late and found.error_code is ErrorCode.unsupported_version:
+            return
         coordinators.check(OF_GROUPS, GROUP, found.error_code, "DescribeShareGroupOffsets")
         starts = {
             TopicPartition(SHARED_IN, each.partition_index): each.start_offset

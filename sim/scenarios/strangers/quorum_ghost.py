@@ -3,7 +3,7 @@ epochs that no quorum reaches, in the name of another voter.
 
 | what a voter may do with it                            | what shows a mistake                                 |
 |--------------------------------------------------------|------------------------------------------------------|
-| refuse it                                              | `judges.core.quorum_epochs`: epochs stay bounded     |
+| refuse it                                              | `judges.core.quorum.epochs`: epochs stay bounded     |
 | answer it, where it changes nothing (DescribeQuorum)   | a node that stops, a quorum that does not converge   |
 
 It sends no plausible epoch: without authorization a request that is right in all its parts is believed, as in Kafka.

@@ -10,11 +10,13 @@ from uuid import UUID
 
 from tierfetch.broker import metadata_topic
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierfetch.rlm import copier, partition_task
 from tierfetch.rlm.copier import SegmentCopier
 from tierfetch.rlm.core import plan
 from tierfetch.rlm.expiry import RemoteSegmentDeleter
+from tierfetch.rlm.partition_task import PartitionTask
 from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.rlm.reader import RemoteLogReader, RemoteRead
 from tierfetch.sim.faults.schedule import FaultKind
@@ -30,6 +32,27 @@ from tierfetch.tests.sim.planted.registry import planted
 )
 def deleted_before_uploaded() -> Iterator[None]:
     with patch.object(plan, "_proven", lambda view, wanted: ([], list(wanted))):
+        yield
+
+
+@planted(
+    "tiering of a partition stops once another broker has led it",
+    file="rlm/partition_task.py",
+    scenario="cluster",
+    faults=(FaultKind.MOVE_LEADER,),
+    local_retention_ms=(500,),
+)
+def tiering_stops_after_a_leader_change() -> Iterator[None]:
+    original = PartitionTask._copy_next
+    first: dict[tuple[int, TopicIdPartition], PartitionTask] = {}
+
+    async def copy_next(self: PartitionTask) -> bool:
+        """A copy that was under way when this broker led before is taken for one that is under way still."""
+        if first.setdefault((id(self._services), self.partition), self) is not self:
+            return False
+        return await original(self)
+
+    with patch.object(PartitionTask, "_copy_next", copy_next):
         yield
 
 

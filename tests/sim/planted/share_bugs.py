@@ -133,3 +133,22 @@ def all_released() -> Iterator[None]:
 
     with patch.object(SharePartition, "release", of_all):
         yield
+
+
+@planted(
+    "a renewal is answered, and the lock ends when it would have ended",
+    file="broker/share/core/partition.py",
+    scenario="shares",
+    renews=(True,),
+)
+def renewals_renew_nothing() -> Iterator[None]:
+    original = SharePartition.acknowledge
+
+    def acknowledge(
+        self: SharePartition, member: str, ranges: Sequence[Acknowledged], now_ms: int
+    ) -> Transition | None:
+        deadline_ms = now_ms - self.settings.lock_ms
+        return original(self, member, ranges, deadline_ms)
+
+    with patch.object(SharePartition, "acknowledge", acknowledge):
+        yield

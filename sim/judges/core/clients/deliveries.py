@@ -16,8 +16,9 @@
 What excuses a violation is narrow. Answers of a broker that is not the leader, or was not when it was asked, say
 nothing of what the leader holds: their records count as delivered, that is all. A member holds its lock as long as its
 session lives; the broker may see its connection end first, so a second holder is convicted only once the first one's
-session is continued, without being opened again. A fetch without an answer may have acquired anything, once: each
-counts as one delivery of every record of what it asked for, and as a lock until it must have ended. One that comes
+session is continued, without being opened again. A lock that is renewed (RENEW, KIP-1222) lasts from then on, and what
+is on its way may have renewed it. A fetch without an answer may have acquired anything, once: each counts as one
+delivery of every record of what it asked for, and as a lock until it must have ended. One that comes
 empty within `ERROR_AGAIN_MS` of an error says nothing of that partition. What is said too late of a record that its
 next holder has finished, or is about to, is answered without error, as by Apache Kafka, and means nothing. Where the
 log of a share coordinator or of the partition has lost something that the fault model permits (`has_lost`), nothing
@@ -61,6 +62,7 @@ ENDS: Final = {
     Kind.ACCEPT: "records accepted by share groups",
     Kind.RELEASE: "records released by share groups",
     Kind.REJECT: "records rejected by share groups",
+    Kind.RENEW: "locks renewed by share groups",
 }
 
 
@@ -273,7 +275,9 @@ class DeliveriesJudge:
     def _acknowledging(self, event: AcknowledgementAsked) -> None:
         for offset, kind in event.kinds:
             record = self._partitions[event.partition].records[offset]
-            if kind is not Kind.RELEASE:
+            if kind is Kind.RENEW:
+                record.free_ms = max(record.free_ms, self._now_ms() + UNANSWERED_MS + self._lock_ms)
+            elif kind is not Kind.RELEASE:
                 record.ending.add(event.session)
             elif record.holder == event.session:
                 record.holder = None
@@ -283,6 +287,9 @@ class DeliveriesJudge:
         shared = self._partitions[event.partition]
         for offset, kind in event.kinds:
             record = shared.records[offset]
+            if kind is Kind.RENEW:
+                self._renewed(event, offset, record)
+                continue
             record.is_unclear |= event.is_unclear
             count = record.releasing.pop(event.session, 0)
             if not event.is_kept:
@@ -299,6 +306,17 @@ class DeliveriesJudge:
                 record.finished_ms = self._now_ms()
             if record.holder in (None, event.session):
                 record.holder, record.free_ms = None, self._now_ms()
+
+    def _renewed(self, event: AcknowledgementAnswered, offset: int, record: _Record) -> None:
+        """A lock that is renewed lasts from when that was asked for; the delivery is the same."""
+        if not event.is_kept:
+            return
+        self.counts[ENDS[Kind.RENEW]] += 1
+        if record.finished_ms == NEVER and not record.ending:
+            self._check_decision(event, offset, record)
+        record.free_ms = max(record.free_ms, self._now_ms() + self._lock_ms)
+        if record.holder == event.session and self._leads(event.partition, event.session.host, event.asked_ms):
+            record.lock_from_ms = max(record.lock_from_ms, event.asked_ms)
 
     def _check_decision(self, event: AcknowledgementAnswered, offset: int, record: _Record) -> None:
         holder, shared = record.holder, self._partitions[event.partition]

@@ -15,6 +15,8 @@ class Kind(IntEnum):
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
+    RENEW = 4
+    """Nothing yet; its lock begins again (KIP-1222)."""
 
 
 class ShareSession(NamedTuple):

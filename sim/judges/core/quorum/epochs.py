@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .events import Observed, QuorumEpochMoved
-from .partition import InvariantViolationError
+from ..events import Observed, QuorumEpochMoved
+from ..partition import InvariantViolationError
 
 EPOCH_MAX: Final = 2_000
 """A run is a few hundred elections at most; requests of strangers may add a thousand (`quorum/core/requests.py`)."""
