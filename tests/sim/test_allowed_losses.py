@@ -53,3 +53,11 @@ def test_a_reader_goes_back_no_further_than_what_was_lost_before_it_asked_again(
     assert AllowedLosses([LOSS]).floor(4, 90, 150) == 4
     assert twice.floor(8, 90, 399) == 4
     assert twice.floor(7, 310, 500) == 7
+
+
+def test_what_a_deposed_leader_committed_piece_by_piece_is_lost_as_a_whole() -> None:
+    pieces = [(0, 24, 3_000), (24, 30, 5_000), (30, 51, 6_000)]
+    losses = AllowedLosses(AllowedLoss(from_offset=at, end_offset=end, at_ms=at_ms) for at, end, at_ms in pieces)
+    assert losses.floor(51, 5_500, 6_000) == 0
+    assert losses.floor(51, 5_500, 5_999) == 51
+    assert losses.floor(52, 5_500, 6_000) == 52

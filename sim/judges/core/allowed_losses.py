@@ -93,9 +93,14 @@ class AllowedLosses:
 
     def floor(self, end_offset: int, asked_ms: int, later_ms: int) -> int:
         """The lowest end offset that may follow, at `later_ms`, on `end_offset` as the answer at `asked_ms`."""
-        for each in self._losses:
-            if each.from_offset < end_offset <= each.end_offset and each.may_be_told(asked_ms):
-                end_offset = each.from_offset if later_ms >= each.at_ms else end_offset
+        while below := [
+            each.from_offset
+            for each in self._losses
+            if each.from_offset < end_offset <= each.end_offset
+            and each.may_be_told(asked_ms)
+            and later_ms >= each.at_ms
+        ]:
+            end_offset = min(below)
         return end_offset
 
 
