@@ -61,6 +61,7 @@ PLAN: Final = (
     Entry("kill", "--runs 1", 80),
     Entry("tls", "--size-mb 100 --runs 2", 70),
     Entry("startup", "--runs 2", 60),
+    _alone("load", "", 20),
     _alone("ledger", "--runs 1", 30),
     _alone("snapshots", "--runs 1", 120),
     _alone("expiry", "--runs 1", 90),

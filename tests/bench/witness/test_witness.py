@@ -12,7 +12,7 @@ from tierfetch.model import Calibrations
 FREE = (
     Calibrations.default()
     .systems["tierfetch"]
-    .model_copy(update={"start_s": 0.0, "setup_s": 0.0, "fetch_s": 0.0, "fetch_bytes_per_s": 1e12})
+    .model_copy(update={"start_s": 0.0, "setup_s": 0.0, "wave_s": 0.0, "fetch_s": 0.0, "fetch_bytes_per_s": 1e12})
 )
 TINY = Case(Kind.REPLACE, brokers=4, partitions=12, partition_kb=200, nic_mb_s=0.25)
 FETCH_WAIT_S = 0.5
