@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.broker.coordinator.core.last_records import LastRecords
+from tierfetch.broker.coordinator.core.undecided import Undecided
 from tierfetch.broker.groups.core.consumer.records import (
     ConsumerKey,
     ConsumerValue,
@@ -128,7 +130,7 @@ def decoded_shard(last: LastRecords) -> Shard:
         decoded = decode_record(key, value)
         if decoded is not None:
             shard.replay(decoded)
-    for producer_id, key, value in last.undecided_records():
+    for producer_id, key, value in last.undecided:
         decoded = decode_record(key, value)
         if decoded is not None:
             shard.replay_undecided(producer_id, decoded)
@@ -139,7 +141,7 @@ def known(shard: Shard) -> dict[str, Any]:
     """What a shard knows. A group of which nothing is left but that it was there once is left out."""
     return {
         "offsets": shard.offsets,
-        "undecided": {producer_id: held for producer_id, held in shard.undecided.items() if held},
+        "undecided": by_key(shard.undecided),
         "groups": {
             group_id: group.as_value()
             for group_id, group in shard.groups.items()
@@ -148,6 +150,14 @@ def known(shard: Shard) -> dict[str, Any]:
         "consumers": {group_id: sorted(map(repr, group.records())) for group_id, group in shard.consumers.items()},
         "owners": {group_id: group.owners for group_id, group in shard.consumers.items()},
     }
+
+
+def by_key(undecided: Undecided[OffsetKey, OffsetValue]) -> dict[OffsetKey, list[tuple[int, OffsetValue]]]:
+    """What waits for each key, in the order of the log."""
+    waiting: dict[OffsetKey, list[tuple[int, OffsetValue]]] = {}
+    for producer_id, key, value in undecided:
+        waiting.setdefault(key, []).append((producer_id, value))
+    return waiting
 
 
 def pair(record: GroupRecord) -> Pair:
@@ -289,8 +299,9 @@ def test_values_come_in_the_order_in_which_they_were_written_last() -> None:
 
 def test_what_a_transaction_held_comes_where_its_marker_is() -> None:
     steps = [
-        Step((offset(1),), producer_id=7),
         Step((offset(2),)),
+        Step((offset(1),), producer_id=7),
+        Step((offset(7, 2),)),
         Step((value_of("g", 1).encoded(),), producer_id=7),
         Step(producer_id=7, marker=ControlType.COMMIT),
         Step((offset(9),), producer_id=8),
@@ -298,8 +309,25 @@ def test_what_a_transaction_held_comes_where_its_marker_is() -> None:
         Step((offset(5, 1),), producer_id=9),
     ]
     last = taken(steps, LastRecords(is_offset_key))
-    assert last.last == dict([offset(1)])
-    assert list(last.undecided_records()) == [(9, *offset(5, 1))]
+    assert list(last.last.items()) == [offset(7, 2), offset(1)]
+    assert list(last.undecided) == [(9, *offset(5, 1))]
+
+
+@pytest.mark.parametrize("later", [offset(2), (offset(0)[0], None)], ids=["commit", "tombstone"])
+def test_a_marker_moves_no_offset_behind_what_came_after_it(later: Pair) -> None:
+    """The log's cleaner keeps the last record of a key, so a marker must not bring an earlier one back."""
+    steps = [Step((offset(1),), producer_id=7), Step((later,)), Step(producer_id=7, marker=ControlType.COMMIT)]
+    cleaned = steps[1:]
+    for log in (steps, cleaned):
+        assert known(one_by_one(log)) == known(last_alone(log)) == known(one_by_one([Step((later,))]))
+
+
+@pytest.mark.parametrize("first", [7, 8])
+def test_of_two_transactions_the_offset_that_was_written_last_counts(first: int) -> None:
+    steps = [Step((offset(1),), producer_id=7), Step((offset(2),), producer_id=8)]
+    ends = [Step(producer_id=each, marker=ControlType.COMMIT) for each in (first, 15 - first)]
+    for log in ([*steps, *ends], [*steps, ends[first - 8]]):
+        assert known(one_by_one(log)) == known(last_alone(log)) == known(one_by_one([Step((offset(2),))]))
 
 
 def test_a_record_without_a_key_is_passed_over() -> None:
