@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +52,7 @@ Pair = tuple[bytes, bytes | None]
 TOPIC_ID = UUID(int=1)
 GROUPS = ("g", "h")
 MEMBERS = ("a", "b")
+ABORT = ControlType.ABORT
 UNREADABLE = b"\x00\x63"
 """A value of a version that does not exist."""
 
@@ -263,6 +264,42 @@ def logs(draw: st.DrawFn) -> list[Step]:
 @given(logs())
 def test_the_last_records_give_what_all_records_give(steps: list[Step]) -> None:
     assert known(last_alone(steps)) == known(one_by_one(steps))
+
+
+committed_offsets = st.lists(
+    st.builds(Step, st.lists(offset_pairs, min_size=1, max_size=3).map(tuple), st.just(-1) | producers)
+    | st.builds(Step, producer_id=producers, marker=st.sampled_from((ControlType.COMMIT, ControlType.ABORT))),
+    max_size=12,
+)
+
+
+def cleaned(steps: list[Step]) -> list[Step]:
+    """The log after its cleaner has run up to the last stable offset: of each key the last record that counts."""
+    ends = {
+        at: next((i for i in range(at, len(steps)) if is_end(steps[i], steps[at])), None) for at in range(len(steps))
+    }
+    plain = [at for at, step in enumerate(steps) if step.producer_id < 0]
+    opened = [at for at in ends if at not in plain and steps[at].marker is None and ends[at] is None]
+    stable = min(opened, default=len(steps))
+    aborted = {at for at, end in ends.items() if at not in plain and end is not None and steps[end].marker is ABORT}
+    last = {key: (at, i) for at in range(stable) if at not in aborted for i, (key, _) in enumerate(steps[at].pairs)}
+    return [
+        step
+        if at >= stable or step.marker is not None
+        else replace(step, pairs=tuple(each for i, each in enumerate(step.pairs) if last.get(each[0]) == (at, i)))
+        for at, step in enumerate(steps)
+    ]
+
+
+def is_end(marker: Step, of: Step) -> bool:
+    return marker.marker is not None and marker.producer_id == of.producer_id
+
+
+@given(committed_offsets)
+def test_what_a_log_says_does_not_depend_on_whether_its_cleaner_has_run(steps: list[Step]) -> None:
+    after = [step for step in cleaned(steps) if step.pairs or step.marker is not None]
+    assert known(last_alone(after)) == known(last_alone(steps))
+    assert known(one_by_one(after)) == known(one_by_one(steps))
 
 
 @given(logs())
