@@ -208,7 +208,7 @@ class ActiveShard(CompactedShard[GroupRecord]):
         error = self.shard.judge_delete(group_id)
         if error is not ErrorCode.none:
             return error
-        return await self.write_tombstones(group_id, self.shard.tombstones(group_id))
+        return await self.write_tombstones(group_id, self.shard.deletion(group_id))
 
     async def expire(self, group_id: str, retention_ms: int) -> ErrorCode:
         """Delete what is too old of a group as it is now; nothing while a record of it is on its way into the log: that

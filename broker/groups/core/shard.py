@@ -16,7 +16,7 @@ It knows no log and no time but the one it is given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from uuid import UUID
 
@@ -227,6 +227,23 @@ class Shard:
             return ErrorCode.group_id_not_found
         return ErrorCode.none if group.state is GroupState.EMPTY else ErrorCode.non_empty_group
 
+    def deletion(self, group_id: str) -> list[GroupRecord]:
+        """Return tombstones with which nothing of the group comes back, not even with the marker of a transaction."""
+        held = self.offsets.get(group_id, {})
+        undecided = self._undecided(lambda key: key.group_id == group_id).get(group_id, set())
+        return [
+            *(_tombstone(group_id, partition) for partition in sorted(undecided - held.keys())),
+            *self.tombstones(group_id),
+        ]
+
+    def _undecided(self, is_asked: Callable[[OffsetKey], bool]) -> dict[str, set[TopicPartition]]:
+        """Return the partitions of which open transactions hold offsets, by group."""
+        found: dict[str, set[TopicPartition]] = {}
+        for _, key, _ in self.undecided:
+            if is_asked(key):
+                found.setdefault(key.group_id, set()).add(TopicPartition(key.topic, key.partition))
+        return found
+
     def tombstones(self, group_id: str) -> list[GroupRecord]:
         """Return tombstones of everything the group has."""
         group = self.consumers.get(group_id)
@@ -236,9 +253,11 @@ class Shard:
         ]
 
     def tombstones_of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, list[GroupRecord]]]:
-        """Yield tombstones of all offsets in deleted topics, by group."""
-        for group_id, offsets in list(self.offsets.items()):
-            tombstones = [_tombstone(group_id, partition) for partition in sorted(offsets) if partition.topic in topics]
+        """Yield tombstones of all offsets in deleted topics, by group, those in open transactions among them."""
+        undecided = self._undecided(lambda key: key.topic in topics)
+        for group_id in [*self.offsets, *(undecided.keys() - self.offsets.keys())]:
+            gone = {each for each in self.offsets.get(group_id, {}) if each.topic in topics}
+            tombstones = [_tombstone(group_id, each) for each in sorted(gone | undecided.get(group_id, set()))]
             if tombstones:
                 yield group_id, tombstones
 

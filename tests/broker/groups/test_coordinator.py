@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import NewTopic, TopicImage
+from tierfetch.broker.coordinator.log_writer import InTransaction
 from tierfetch.broker.coordinator.state_topic import java_hash, partition_for
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.groups.core.group import Group
@@ -49,7 +50,7 @@ from tierfetch.protocol.messages.offsets import (
 )
 from tierfetch.protocol.messages.producers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
+from tierfetch.protocol.topics import GROUP_METADATA_TOPIC, TopicPartition
 from tierfetch.tests.broker.groups.conversation import Coordinator, ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import all_versions, ask_message
@@ -336,13 +337,20 @@ async def test_nothing_expires_while_a_newer_offset_is_on_its_way(
     assert not active._writer.is_writing(lambda record: record.key.group_id == "g")
 
 
-async def test_offset_delete(one: Coordinator) -> None:
+async def test_offset_delete(nodes: Nodes, one: Coordinator) -> None:
     await one.commit(1)
     partitions = tuple(OffsetDeleteRequestPartition(partition_index=number) for number in (0, 1))
     topics = (OffsetDeleteRequestTopic(name="t", partitions=partitions),)
     deleted = await one.ask(OffsetDeleteRequest(group_id="g", topics=topics))
     assert [each.error_code for each in deleted.topics[0].partitions] == [NONE, ErrorCode.unknown_topic_or_partition]
     assert await one.committed() == {}
+    (active,) = nodes[1].groups.shards
+    await active.write(
+        [GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=2, commit_timestamp_ms=3))], InTransaction(7, 0)
+    )
+    assert active.shard.has_undecided("g", TopicPartition("t", 0))
+    await one.ask(OffsetDeleteRequest(group_id="g", topics=topics))
+    assert not active.shard.has_undecided("g", TopicPartition("t", 0)), "no marker brings it back"
     deleted = await one.ask(OffsetDeleteRequest(group_id="x", topics=topics))
     assert deleted.error_code is ErrorCode.group_id_not_found
 
