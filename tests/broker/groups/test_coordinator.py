@@ -15,6 +15,7 @@ from tierfetch.broker.cluster.view import NewTopic, TopicImage
 from tierfetch.broker.coordinator.log_writer import InTransaction
 from tierfetch.broker.coordinator.state_topic import java_hash, partition_for
 from tierfetch.broker.environment import wall_clock_ms
+from tierfetch.broker.groups.active_shard import ActiveShard
 from tierfetch.broker.groups.core.group import Group
 from tierfetch.broker.groups.core.group_state import GroupState
 from tierfetch.broker.groups.core.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
@@ -362,6 +363,27 @@ async def test_offsets_go_with_their_topic(nodes: Nodes, one: Coordinator) -> No
     await until(lambda: active.shard.offsets == {})
     await nodes.topic("t", 1)
     assert await one.committed() == {}
+
+
+async def test_offsets_go_with_a_topic_that_is_deleted_while_they_are_read(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.commit(1)
+    await nodes.stop(1)
+    may_read, read = asyncio.Event(), ActiveShard._read
+
+    async def late(active: ActiveShard) -> int:
+        await may_read.wait()
+        return await read(active)
+
+    monkeypatch.setattr(ActiveShard, "_read", late)
+    await nodes.start(1)
+    await until(lambda: any(nodes[1].groups.shards))
+    (active,) = nodes[1].groups.shards
+    await nodes.operator.delete_topic("t")
+    await until(lambda: active._deleted_early)
+    may_read.set()
+    await until(lambda: active.is_loaded and active.shard.offsets == {})
 
 
 async def test_many_commits_share_batches(nodes: Nodes, one: Coordinator) -> None:
