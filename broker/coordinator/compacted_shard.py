@@ -60,7 +60,7 @@ class CompactedShard(ActiveShard[RecordT]):
                 decoded = self._decode(key, value)
                 if decoded is not None:
                     self._replay(decoded)
-        async for undecided in Slices(last.undecided_records(), weight=REPLAY_WEIGHT):
+        async for undecided in Slices(last.undecided, weight=REPLAY_WEIGHT):
             for producer_id, key, value in undecided:
                 decoded = self._decode(key, value)
                 if decoded is not None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from random import Random
 from typing import Final
+from uuid import UUID
 
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
@@ -83,6 +84,8 @@ class ActiveShard(CompactedShard[GroupRecord]):
         """The groups that `_memory` knows."""
         self._ended_early: list[tuple[int, bool]] = []
         """Transactions that ended while the partition was read: (producer id, whether it was committed)."""
+        self._deleted_early: set[tuple[str, UUID]] = set()
+        """Topics that were deleted meanwhile."""
 
     @property
     def now(self) -> Now:
@@ -208,7 +211,7 @@ class ActiveShard(CompactedShard[GroupRecord]):
         error = self.shard.judge_delete(group_id)
         if error is not ErrorCode.none:
             return error
-        return await self.write_tombstones(group_id, self.shard.tombstones(group_id))
+        return await self.write_tombstones(group_id, self.shard.deletion(group_id))
 
     async def expire(self, group_id: str, retention_ms: int) -> ErrorCode:
         """Delete what is too old of a group as it is now; nothing while a record of it is on its way into the log: that
@@ -246,6 +249,15 @@ class ActiveShard(CompactedShard[GroupRecord]):
         if self._end is None:
             self._account_for(group_id)
         return ErrorCode.none
+
+    def forget_topics(self, topics: Set[tuple[str, UUID]]) -> None:
+        """Let all that is known of topics go, which are deleted: offsets, and share-partitions that have begun."""
+        if not self.is_loaded:
+            self._deleted_early |= topics
+            return
+        self.shares.forget_topics(frozenset(topic_id for _, topic_id in topics))
+        for group_id, tombstones in self.shard.tombstones_of_topics(frozenset(name for name, _ in topics)):
+            self.write_tombstones_later(group_id, tombstones)
 
     def write_tombstones_later(self, group_id: str, tombstones: Sequence[GroupRecord]) -> None:
         """Write tombstones without waiting for them."""
@@ -309,6 +321,8 @@ class ActiveShard(CompactedShard[GroupRecord]):
         # Their markers may lie after the end that was read, so the replay has not seen them.
         for producer_id, is_committed in self._ended_early:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
+        if self._deleted_early:
+            self.forget_topics(self._deleted_early)
         name = self.partition.partition.topic_partition
         groups = len(self.shard.groups) + len(self.shard.consumers) + len(self.shard.shares)
         _log.info("%s: %d groups from %d records", name, groups, records)

@@ -173,13 +173,12 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         """Offsets in a topic that is deleted go with it."""
         if old.topics is new.topics:
             return
-        deleted = frozenset(name for name, topic in old.topics.items() if topic.topic_id not in new.topic_names)
+        deleted = {
+            (name, topic.topic_id) for name, topic in old.topics.items() if topic.topic_id not in new.topic_names
+        }
         if deleted:
-            topic_ids = frozenset(old.topics[name].topic_id for name in deleted)
             for active in self.shards:
-                active.shares.forget_topics(topic_ids)
-                for group_id, tombstones in active.shard.tombstones_of_topics(deleted):
-                    active.write_tombstones_later(group_id, tombstones)
+                active.forget_topics(deleted)
 
     async def expire(self, active: ActiveShard) -> None:
         """Delete what is too old in one partition; leave the rest to the next time if its log takes nothing."""

@@ -248,7 +248,7 @@ class OffsetCommitHandlers:
                 each.error = ErrorCode.unknown_topic_or_partition
             elif each.name in subscribed:
                 each.error = ErrorCode.group_subscribed_to_topic
-            elif each.topic_partition in offsets:
+            elif each.topic_partition in offsets or active.shard.has_undecided(group_id, each.topic_partition):
                 tombstones.append(GroupRecord(OffsetKey(group_id, each.name or "", each.partition), None))
         if tombstones:
             await active.write(tombstones)

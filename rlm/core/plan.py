@@ -219,8 +219,11 @@ def must_give_way(view: PartitionView, segment: LocalSegment, rival: RemoteLogSe
 
 
 def _may_be_under_way(view: PartitionView, started: RemoteLogSegmentMetadata, now_ms: int) -> bool:
-    """Return whether the upload of an unfinished copy has not run out of time, by the clock of its broker."""
-    return now_ms - started.event_timestamp_ms <= view.copy_deadline.of_size_ms(started.segment_size_in_bytes)
+    """Return whether the upload of an unfinished copy has not run out of time, by the clock of its broker. One that
+    says to have begun further in the future than it may take would never run out, and hold up all others.
+    """
+    may_take_ms = view.copy_deadline.of_size_ms(started.segment_size_in_bytes)
+    return -may_take_ms <= now_ms - started.event_timestamp_ms <= may_take_ms
 
 
 def _overlap(one: RemoteLogSegmentMetadata, other: RemoteLogSegmentMetadata) -> bool:

@@ -39,6 +39,12 @@ def test_formatting_may_name_levels_and_add_records() -> None:
     assert records[-1] == SCRAM
 
 
+def test_what_kafkas_tool_has_formatted_begins_at_its_levels_alone() -> None:
+    """It writes metadata.version, and every level but 0: `--feature share.version=0` is a level that is left out."""
+    formatted = [level(METADATA_VERSION, 25), level("group.version", 1), SCRAM]
+    assert list(first_records(MetadataImage(), formatted)) == formatted
+
+
 def test_a_cluster_that_exists_keeps_what_it_has() -> None:
     image = MetadataImage()
     image.features[METADATA_VERSION] = 29

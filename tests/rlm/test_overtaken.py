@@ -67,6 +67,15 @@ def test_R1_an_earlier_attempt_of_a_higher_epoch_counts_as_long_as_its_upload_ma
     assert not is_overtaken(restored, own, left, 7_001 + DEADLINE_MS)
 
 
+def test_R1_an_attempt_from_far_in_the_future_holds_up_nothing() -> None:
+    """Of a broken clock, or of somebody who can write into the tier's metadata: it would never run out of time."""
+    own, foreign = attempt(1, OLD, ME, at_ms=9_000), attempt(2, 2**31 - 1, OTHER, at_ms=2**62)
+    found = view(remote=(foreign, own))
+    assert not is_overtaken(found, own, foreign, 9_000)
+    assert not must_give_way(found, local(0, 100), foreign, 9_000)
+    assert is_overtaken(found, own, foreign, 2**62 - DEADLINE_MS), "a clock may be ahead a little"
+
+
 def test_R1_a_leader_waits_for_its_rival_until_that_one_has_ended_or_its_time_is_over() -> None:
     own, rival = attempt(1, OLD, ME), attempt(2, NEW, OTHER)
     waiting = view(remote=(own, rival))

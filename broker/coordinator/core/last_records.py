@@ -1,7 +1,7 @@
 """What a compacted topic says: the last record of each key, as its cleaner would leave it, still as bytes.
 
     take(header, records) -> last        a value replaces the one before it, a tombstone takes it away
-                          -> undecided   of a transaction, by producer id, until its marker: to `last`, or dropped
+                          -> undecided   of a transaction, until its marker: to `last`, or dropped (`undecided`)
 
 A coordinator's topic holds each key many times until it is compacted: every commit of an offset is a record. To keep
 the last bytes costs a tenth of decoding them, so only what counts is decoded, when all is read.
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ....protocol import CorruptRecordError
 from ....protocol.records import BatchHeader, ControlType, SkimmedRecord, control_type
+from .undecided import Undecided
 
 Rejected = tuple[int, CorruptRecordError]
 """The offset of a record that no coordinator wrote, and why."""
@@ -39,7 +40,7 @@ class LastRecords:
 
     def __init__(self, may_wait: Callable[[bytes], bool] = _nothing_waits, check: Check | None = None) -> None:
         self.last: dict[bytes, bytes] = {}
-        self.undecided: dict[int, dict[bytes, bytes]] = {}
+        self.undecided: Undecided[bytes, bytes] = Undecided()
         self._may_wait = may_wait
         self._check = check
 
@@ -51,20 +52,16 @@ class LastRecords:
             return list(self._rejected(records, lambda record: self._hold(header.producer_id, record)))
         if self._check is not None:
             return list(self._rejected(records, self._put))
-        last = self.last
+        last, undecided = self.last, self.undecided
         for _, _, data, key_at, key_size, value_at, value_size, _ in records:
             if key_size >= 0:
                 key = data[key_at : key_at + key_size]
                 last.pop(key, None)  # A dict keeps the place of a key's first value.
+                if key in undecided:
+                    undecided.settle(key)
                 if value_size >= 0:
                     last[key] = data[value_at : value_at + value_size]
         return []
-
-    def undecided_records(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """Yield what is held for markers: producer id, key, value."""
-        for producer_id, held in self.undecided.items():
-            for key, value in held.items():
-                yield producer_id, key, value
 
     @staticmethod
     def _rejected(records: Iterable[SkimmedRecord], take: Callable[[SkimmedRecord], None]) -> Iterator[Rejected]:
@@ -79,6 +76,7 @@ class LastRecords:
         if key is None:
             return
         self._judge(key, value)
+        self.undecided.settle(key)
         self._replace(key, value)
 
     def _replace(self, key: bytes, value: bytes | None) -> None:
@@ -93,16 +91,14 @@ class LastRecords:
         self._judge(key, value)
         # No coordinator deletes in a transaction.
         if value is not None and self._may_wait(key):
-            self.undecided.setdefault(producer_id, {})[key] = value
+            self.undecided.hold(producer_id, key, value)
 
     def _end(self, producer_id: int, record: SkimmedRecord) -> None:
         kind = control_type(record)
         if kind not in (ControlType.COMMIT, ControlType.ABORT):
             return
-        held = self.undecided.pop(producer_id, {})
-        if kind is ControlType.COMMIT:
-            for key, value in held.items():
-                self._replace(key, value)
+        for key, value in self.undecided.end(producer_id, is_committed=kind is ControlType.COMMIT).items():
+            self._replace(key, value)
 
     def _judge(self, key: bytes, value: bytes | None) -> None:
         if self._check is not None:

@@ -5,7 +5,8 @@ its end gives.
     record -> apply       afterwards, once it is committed: offsets alone; the group itself is ahead of its record
 
 * Offsets are what is committed: a commit counts once its record is, not before.
-* Offsets that were committed in a transaction (by a broker that coordinates them) wait, by producer id, for its marker.
+* Offsets that were committed in a transaction (by a broker that coordinates them) wait, by producer id, for its marker,
+  and count if nothing came after them in the log meanwhile (`coordinator.core.undecided`).
 * A group without members and without offsets is nothing to remember.
 * A group is of one kind at a time: it is in `groups` (classic), `consumers` (KIP-848) or `shares` (KIP-932), or has no
   members.
@@ -15,12 +16,13 @@ It knows no log and no time but the one it is given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from uuid import UUID
 
 from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, KafkaError, TopicPartition
+from ...coordinator.core.undecided import Undecided
 from .consumer.records import ConsumerKey, Kind
 from .consumer.state import ConsumerGroup
 from .events import MemberIdentity, Now
@@ -42,7 +44,7 @@ class Shard:
     consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
     shares: dict[str, ShareGroup] = field(default_factory=dict)
     offsets: dict[str, Offsets] = field(default_factory=dict)
-    undecided: dict[int, dict[OffsetKey, OffsetValue]] = field(default_factory=dict)
+    undecided: Undecided[OffsetKey, OffsetValue] = field(default_factory=Undecided)
     """Offsets in open transactions, by producer id."""
 
     def clear(self) -> None:
@@ -103,6 +105,7 @@ class Shard:
         """Take in what was decided here, once it is committed."""
         key, value = record.key, record.value
         if isinstance(key, OffsetKey):
+            self.undecided.settle(key)
             self._apply_offset(key, value if isinstance(value, OffsetValue) else None)
         elif isinstance(key, GroupKey) and value is None:
             # One with members came after the tombstone: the group was of the other protocol meanwhile.
@@ -113,13 +116,12 @@ class Shard:
     def replay_undecided(self, producer_id: int, record: GroupRecord) -> None:
         """The same within a transaction."""
         if isinstance(record.key, OffsetKey) and isinstance(record.value, OffsetValue):
-            self.undecided.setdefault(producer_id, {})[record.key] = record.value
+            self.undecided.hold(producer_id, record.key, record.value)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """A marker of this producer is in the log."""
-        for key, value in self.undecided.pop(producer_id, {}).items():
-            if is_committed:
-                self._apply_offset(key, value)
+        for key, value in self.undecided.end(producer_id, is_committed=is_committed).items():
+            self._apply_offset(key, value)
 
     def _apply_offset(self, key: OffsetKey, value: OffsetValue | None) -> None:
         partition = TopicPartition(key.topic, key.partition)
@@ -142,8 +144,7 @@ class Shard:
 
     def has_undecided(self, group_id: str, partition: TopicPartition) -> bool:
         """Whether a transaction that is open may change the offset (KIP-447)."""
-        key = OffsetKey(group_id, partition.topic, partition.partition)
-        return any(key in offsets for offsets in self.undecided.values())
+        return OffsetKey(group_id, partition.topic, partition.partition) in self.undecided
 
     def judge_commit(
         self,
@@ -226,6 +227,23 @@ class Shard:
             return ErrorCode.group_id_not_found
         return ErrorCode.none if group.state is GroupState.EMPTY else ErrorCode.non_empty_group
 
+    def deletion(self, group_id: str) -> list[GroupRecord]:
+        """Return tombstones with which nothing of the group comes back, not even with the marker of a transaction."""
+        held = self.offsets.get(group_id, {})
+        undecided = self._undecided(lambda key: key.group_id == group_id).get(group_id, set())
+        return [
+            *(_tombstone(group_id, partition) for partition in sorted(undecided - held.keys())),
+            *self.tombstones(group_id),
+        ]
+
+    def _undecided(self, is_asked: Callable[[OffsetKey], bool]) -> dict[str, set[TopicPartition]]:
+        """Return the partitions of which open transactions hold offsets, by group."""
+        found: dict[str, set[TopicPartition]] = {}
+        for _, key, _ in self.undecided:
+            if is_asked(key):
+                found.setdefault(key.group_id, set()).add(TopicPartition(key.topic, key.partition))
+        return found
+
     def tombstones(self, group_id: str) -> list[GroupRecord]:
         """Return tombstones of everything the group has."""
         group = self.consumers.get(group_id)
@@ -235,9 +253,11 @@ class Shard:
         ]
 
     def tombstones_of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, list[GroupRecord]]]:
-        """Yield tombstones of all offsets in deleted topics, by group."""
-        for group_id, offsets in list(self.offsets.items()):
-            tombstones = [_tombstone(group_id, partition) for partition in sorted(offsets) if partition.topic in topics]
+        """Yield tombstones of all offsets in deleted topics, by group, those in open transactions among them."""
+        undecided = self._undecided(lambda key: key.topic in topics)
+        for group_id in [*self.offsets, *(undecided.keys() - self.offsets.keys())]:
+            gone = {each for each in self.offsets.get(group_id, {}) if each.topic in topics}
+            tombstones = [_tombstone(group_id, each) for each in sorted(gone | undecided.get(group_id, set()))]
             if tombstones:
                 yield group_id, tombstones
 

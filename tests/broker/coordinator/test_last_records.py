@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.broker.coordinator.core.last_records import LastRecords
+from tierfetch.broker.coordinator.core.undecided import Undecided
 from tierfetch.broker.groups.core.consumer.records import (
     ConsumerKey,
     ConsumerValue,
@@ -50,6 +52,7 @@ Pair = tuple[bytes, bytes | None]
 TOPIC_ID = UUID(int=1)
 GROUPS = ("g", "h")
 MEMBERS = ("a", "b")
+ABORT = ControlType.ABORT
 UNREADABLE = b"\x00\x63"
 """A value of a version that does not exist."""
 
@@ -128,7 +131,7 @@ def decoded_shard(last: LastRecords) -> Shard:
         decoded = decode_record(key, value)
         if decoded is not None:
             shard.replay(decoded)
-    for producer_id, key, value in last.undecided_records():
+    for producer_id, key, value in last.undecided:
         decoded = decode_record(key, value)
         if decoded is not None:
             shard.replay_undecided(producer_id, decoded)
@@ -139,7 +142,7 @@ def known(shard: Shard) -> dict[str, Any]:
     """What a shard knows. A group of which nothing is left but that it was there once is left out."""
     return {
         "offsets": shard.offsets,
-        "undecided": {producer_id: held for producer_id, held in shard.undecided.items() if held},
+        "undecided": by_key(shard.undecided),
         "groups": {
             group_id: group.as_value()
             for group_id, group in shard.groups.items()
@@ -148,6 +151,14 @@ def known(shard: Shard) -> dict[str, Any]:
         "consumers": {group_id: sorted(map(repr, group.records())) for group_id, group in shard.consumers.items()},
         "owners": {group_id: group.owners for group_id, group in shard.consumers.items()},
     }
+
+
+def by_key(undecided: Undecided[OffsetKey, OffsetValue]) -> dict[OffsetKey, list[tuple[int, OffsetValue]]]:
+    """What waits for each key, in the order of the log."""
+    waiting: dict[OffsetKey, list[tuple[int, OffsetValue]]] = {}
+    for producer_id, key, value in undecided:
+        waiting.setdefault(key, []).append((producer_id, value))
+    return waiting
 
 
 def pair(record: GroupRecord) -> Pair:
@@ -255,6 +266,45 @@ def test_the_last_records_give_what_all_records_give(steps: list[Step]) -> None:
     assert known(last_alone(steps)) == known(one_by_one(steps))
 
 
+held_pairs = st.builds(GroupRecord, offset_keys, offset_values).map(pair)
+"""No coordinator deletes in a transaction."""
+committed_offsets = st.lists(
+    st.builds(Step, st.lists(offset_pairs, min_size=1, max_size=3).map(tuple))
+    | st.builds(Step, st.lists(held_pairs, min_size=1, max_size=3).map(tuple), producers)
+    | st.builds(Step, producer_id=producers, marker=st.sampled_from((ControlType.COMMIT, ControlType.ABORT))),
+    max_size=12,
+)
+
+
+def cleaned(steps: list[Step]) -> list[Step]:
+    """The log after its cleaner has run up to the last stable offset: of each key the last record that counts."""
+    ends = {
+        at: next((i for i in range(at, len(steps)) if is_end(steps[i], steps[at])), None) for at in range(len(steps))
+    }
+    plain = [at for at, step in enumerate(steps) if step.producer_id < 0]
+    opened = [at for at in ends if at not in plain and steps[at].marker is None and ends[at] is None]
+    stable = min(opened, default=len(steps))
+    aborted = {at for at, end in ends.items() if at not in plain and end is not None and steps[end].marker is ABORT}
+    last = {key: (at, i) for at in range(stable) if at not in aborted for i, (key, _) in enumerate(steps[at].pairs)}
+    return [
+        step
+        if at >= stable or step.marker is not None
+        else replace(step, pairs=tuple(each for i, each in enumerate(step.pairs) if last.get(each[0]) == (at, i)))
+        for at, step in enumerate(steps)
+    ]
+
+
+def is_end(marker: Step, of: Step) -> bool:
+    return marker.marker is not None and marker.producer_id == of.producer_id
+
+
+@given(committed_offsets)
+def test_what_a_log_says_does_not_depend_on_whether_its_cleaner_has_run(steps: list[Step]) -> None:
+    after = [step for step in cleaned(steps) if step.pairs or step.marker is not None]
+    assert known(last_alone(after)) == known(last_alone(steps))
+    assert known(one_by_one(after)) == known(one_by_one(steps))
+
+
 @given(logs())
 def test_a_log_that_is_checked_rejects_what_cannot_be_decoded(steps: list[Step]) -> None:
     last = LastRecords(is_offset_key, decode_record)
@@ -289,8 +339,9 @@ def test_values_come_in_the_order_in_which_they_were_written_last() -> None:
 
 def test_what_a_transaction_held_comes_where_its_marker_is() -> None:
     steps = [
-        Step((offset(1),), producer_id=7),
         Step((offset(2),)),
+        Step((offset(1),), producer_id=7),
+        Step((offset(7, 2),)),
         Step((value_of("g", 1).encoded(),), producer_id=7),
         Step(producer_id=7, marker=ControlType.COMMIT),
         Step((offset(9),), producer_id=8),
@@ -298,8 +349,25 @@ def test_what_a_transaction_held_comes_where_its_marker_is() -> None:
         Step((offset(5, 1),), producer_id=9),
     ]
     last = taken(steps, LastRecords(is_offset_key))
-    assert last.last == dict([offset(1)])
-    assert list(last.undecided_records()) == [(9, *offset(5, 1))]
+    assert list(last.last.items()) == [offset(7, 2), offset(1)]
+    assert list(last.undecided) == [(9, *offset(5, 1))]
+
+
+@pytest.mark.parametrize("later", [offset(2), (offset(0)[0], None)], ids=["commit", "tombstone"])
+def test_a_marker_moves_no_offset_behind_what_came_after_it(later: Pair) -> None:
+    """The log's cleaner keeps the last record of a key, so a marker must not bring an earlier one back."""
+    steps = [Step((offset(1),), producer_id=7), Step((later,)), Step(producer_id=7, marker=ControlType.COMMIT)]
+    cleaned = steps[1:]
+    for log in (steps, cleaned):
+        assert known(one_by_one(log)) == known(last_alone(log)) == known(one_by_one([Step((later,))]))
+
+
+@pytest.mark.parametrize("first", [7, 8])
+def test_of_two_transactions_the_offset_that_was_written_last_counts(first: int) -> None:
+    steps = [Step((offset(1),), producer_id=7), Step((offset(2),), producer_id=8)]
+    ends = [Step(producer_id=each, marker=ControlType.COMMIT) for each in (first, 15 - first)]
+    for log in ([*steps, *ends], [*steps, ends[first - 8]]):
+        assert known(one_by_one(log)) == known(last_alone(log)) == known(one_by_one([Step((offset(2),))]))
 
 
 def test_a_record_without_a_key_is_passed_over() -> None:

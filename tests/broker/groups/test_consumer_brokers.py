@@ -291,6 +291,24 @@ async def test_A2_a_member_whose_records_no_batch_holds_is_refused_and_the_group
     assert (await one.beat("n")).error_code is NONE
 
 
+async def test_A2_what_no_batch_holds_fails_alone(nodes: Nodes, one: Coordinator) -> None:
+    """Neither other groups' records fail with it, nor are members refused for good who came after it."""
+    await one.beat()
+    (active,) = nodes[1].groups.shards
+    await nodes.operator.alter_topic_configs(GROUP_METADATA_TOPIC, {"max.message.bytes": "2000"})
+    await until(lambda: active.partition.log.state.config.max_message_bytes == 2000)
+    names = tuple(f"{number:0200}" for number in range(100))
+    answers = await asyncio.gather(
+        one.beat("a", group="first"),
+        one.beat("a", group="other"),
+        one.beat("n", subscribed_topic_names=names),
+        one.beat("o"),
+    )
+    codes = [each.error_code for each in answers]
+    assert codes == [NONE, NONE, ErrorCode.unknown_server_error, ErrorCode.coordinator_not_available]
+    assert (await one.beat("o")).error_code is NONE
+
+
 async def test_a_member_that_is_refused_does_not_let_a_lost_one_stay(
     nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,10 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import NewTopic, TopicImage
+from tierfetch.broker.coordinator.log_writer import InTransaction
 from tierfetch.broker.coordinator.state_topic import java_hash, partition_for
 from tierfetch.broker.environment import wall_clock_ms
+from tierfetch.broker.groups.active_shard import ActiveShard
 from tierfetch.broker.groups.core.group import Group
 from tierfetch.broker.groups.core.group_state import GroupState
 from tierfetch.broker.groups.core.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
@@ -49,7 +51,7 @@ from tierfetch.protocol.messages.offsets import (
 )
 from tierfetch.protocol.messages.producers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.protocol.topics import GROUP_METADATA_TOPIC
+from tierfetch.protocol.topics import GROUP_METADATA_TOPIC, TopicPartition
 from tierfetch.tests.broker.groups.conversation import Coordinator, ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import all_versions, ask_message
@@ -336,13 +338,20 @@ async def test_nothing_expires_while_a_newer_offset_is_on_its_way(
     assert not active._writer.is_writing(lambda record: record.key.group_id == "g")
 
 
-async def test_offset_delete(one: Coordinator) -> None:
+async def test_offset_delete(nodes: Nodes, one: Coordinator) -> None:
     await one.commit(1)
     partitions = tuple(OffsetDeleteRequestPartition(partition_index=number) for number in (0, 1))
     topics = (OffsetDeleteRequestTopic(name="t", partitions=partitions),)
     deleted = await one.ask(OffsetDeleteRequest(group_id="g", topics=topics))
     assert [each.error_code for each in deleted.topics[0].partitions] == [NONE, ErrorCode.unknown_topic_or_partition]
     assert await one.committed() == {}
+    (active,) = nodes[1].groups.shards
+    await active.write(
+        [GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=2, commit_timestamp_ms=3))], InTransaction(7, 0)
+    )
+    assert active.shard.has_undecided("g", TopicPartition("t", 0))
+    await one.ask(OffsetDeleteRequest(group_id="g", topics=topics))
+    assert not active.shard.has_undecided("g", TopicPartition("t", 0)), "no marker brings it back"
     deleted = await one.ask(OffsetDeleteRequest(group_id="x", topics=topics))
     assert deleted.error_code is ErrorCode.group_id_not_found
 
@@ -354,6 +363,27 @@ async def test_offsets_go_with_their_topic(nodes: Nodes, one: Coordinator) -> No
     await until(lambda: active.shard.offsets == {})
     await nodes.topic("t", 1)
     assert await one.committed() == {}
+
+
+async def test_offsets_go_with_a_topic_that_is_deleted_while_they_are_read(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.commit(1)
+    await nodes.stop(1)
+    may_read, read = asyncio.Event(), ActiveShard._read
+
+    async def late(active: ActiveShard) -> int:
+        await may_read.wait()
+        return await read(active)
+
+    monkeypatch.setattr(ActiveShard, "_read", late)
+    await nodes.start(1)
+    await until(lambda: any(nodes[1].groups.shards))
+    (active,) = nodes[1].groups.shards
+    await nodes.operator.delete_topic("t")
+    await until(lambda: active._deleted_early)
+    may_read.set()
+    await until(lambda: active.is_loaded and active.shard.offsets == {})
 
 
 async def test_many_commits_share_batches(nodes: Nodes, one: Coordinator) -> None:

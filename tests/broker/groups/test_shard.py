@@ -202,3 +202,31 @@ def test_offsets_go_with_their_topic() -> None:
     read = shard(offset(), offset(topic="u"), offset("h", topic="v"))
     found = dict(read.tombstones_of_topics(frozenset({"t", "v"})))
     assert found == {"g": [gone(offset())], "h": [gone(offset("h", topic="v"))]}
+
+
+def test_what_is_deleted_does_not_come_back_with_a_marker() -> None:
+    """As with Kafka's coordinator: of a group, and of a topic that may come again under its name."""
+    for tombstones in (
+        lambda made: made.deletion("g"),
+        lambda made: [each for _, some in made.tombstones_of_topics(frozenset({"t"})) for each in some],
+    ):
+        made = shard(offset(partition=0))
+        for number, held in enumerate((offset(partition=0), offset(partition=1), offset("h", "u"))):
+            made.replay_undecided(number, held)
+        records = tombstones(made)
+        offset_keys = [each.key for each in records if isinstance(each.key, OffsetKey)]
+        assert sorted(offset_keys) == [OffsetKey("g", "t", 0), OffsetKey("g", "t", 1)]
+        for record in records:
+            made.apply(record)
+        for number in range(3):
+            made.end_transaction(number, is_committed=True)
+        assert made.offsets.keys() == {"h"}
+
+
+def test_a_group_that_expires_keeps_what_a_transaction_holds() -> None:
+    made = shard(group())
+    made.replay_undecided(7, offset())
+    for record in made.expired("g", DAY_MS, 2 * DAY_MS):
+        made.apply(record)
+    made.end_transaction(7, is_committed=True)
+    assert made.offsets.keys() == {"g"}

@@ -10,7 +10,10 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.share_state import active_shard
 from tierfetch.broker.share_state.active_shard import ActiveShard
+from tierfetch.broker.share_state.core import state
+from tierfetch.broker.share_state.core.state import NOT_GIVEN
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Request, ResponseT
 from tierfetch.protocol.messages.groups import FindCoordinatorRequest
@@ -132,10 +135,10 @@ class Shares:
         answer = await self.send(WriteShareGroupStateRequest(group_id="g", topics=(topic,)))
         return answer.results[0].partitions[0].error_code
 
-    async def delete(self) -> ErrorCode:
+    async def delete(self, state_epoch: int = NOT_GIVEN) -> ErrorCode:
         data = DeleteShareGroupStateRequestPartitionData(partition=0)
         topic = DeleteStateData(topic_id=self.topic_id, partitions=(data,))
-        answer = await self.send(DeleteShareGroupStateRequest(group_id="g", topics=(topic,)))
+        answer = await self.send(DeleteShareGroupStateRequest(group_id="g", topics=(topic,), state_epoch=state_epoch))
         return answer.results[0].partitions[0].error_code
 
     async def summary(self) -> ReadShareGroupStateSummaryResponsePartitionResult:
@@ -193,6 +196,35 @@ async def test_what_makes_no_sense_is_refused_and_nothing_is_kept(shares: Shares
     assert (await shares.read(group="")).error_code is ErrorCode.invalid_request
     assert await shares.initialize(start_offset=-2) is ErrorCode.invalid_request
     assert await shares.delete() is NONE, "what is not there is deleted"
+    assert len(shares.active.shard) == 0
+
+
+async def test_what_a_fence_is_left_of_is_not_initialized_until_it_begins_again(shares: Shares) -> None:
+    await shares.ready()
+    assert await shares.initialize(2) is NONE
+    assert await shares.delete(2) is NONE
+    assert (await shares.read()).error_code is ErrorCode.invalid_request
+    assert await shares.write(5, 6, state_epoch=2) is ErrorCode.invalid_request
+    summary = await shares.summary()
+    assert (summary.error_code, summary.state_epoch, summary.leader_epoch, summary.start_offset) == (NONE, 2, 0, -1)
+    assert await shares.initialize(2) is ErrorCode.fenced_state_epoch
+    assert await shares.initialize(3) is NONE
+    assert await shares.write(5, 6, state_epoch=3) is NONE
+
+
+async def test_a_fence_goes_once_it_no_longer_holds_and_no_more_than_there_may_be_are_left(
+    nodes: Nodes, shares: Shares, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shares.ready()
+    monkeypatch.setattr(active_shard, "SHARE_PARTITIONS_MAX", 0)
+    assert await shares.delete(1) is NONE
+    assert len(shares.active.shard) == 0, "what is not known takes no place that another one may need"
+    monkeypatch.undo()
+    assert await shares.delete(1) is NONE
+    await nodes[1].shares.prune(shares.active)
+    assert len(shares.active.shard) == 1
+    monkeypatch.setattr(state, "FENCE_MS", 0)
+    await nodes[1].shares.prune(shares.active)
     assert len(shares.active.shard) == 0
 
 
