@@ -101,6 +101,48 @@ def test_the_first_deadline_is_known_however_they_move(moves: list[tuple[str, in
         assert deadlines.first_before(limit_ms) == (first_ms if first_ms < limit_ms else None)
 
 
+class Weighed(int):
+    """A deadline that counts how often one is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        Weighed.compared += 1
+        return int(self) < int(other)
+
+    def __eq__(self, other: object) -> bool:
+        Weighed.compared += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "backwards"])
+def test_late_heartbeats_of_many_members_cost_the_same_each(order: int) -> None:
+    """All members of a new coordinator have the same deadline, and a heartbeat just before it moves the first one."""
+    deadlines, members, session_ms = Deadlines(), 2_000, 45_000
+    for number in range(members):
+        deadlines[f"member-{number}"] = Weighed(session_ms)
+    Weighed.compared = 0
+    for name in list(deadlines)[::order]:
+        deadlines[name] = Weighed(2 * session_ms)
+        assert deadlines.first_before(session_ms + 1) in (session_ms, None)
+        assert deadlines.over(session_ms - 1) == []
+    assert deadlines.first_before(session_ms + 1) is None
+    assert deadlines.over(2 * session_ms) == list(deadlines)
+    assert Weighed.compared < 100 * members
+
+
+def test_members_that_come_and_go_leave_nothing() -> None:
+    deadlines = Deadlines()
+    for number in range(10_000):
+        deadlines["x"] = 10_000 - number
+        deadlines[f"member-{number}"] = 20_000
+        del deadlines[f"member-{number}"]
+    assert len(deadlines._bounds) < 100
+    assert (deadlines.first_before(20_000), deadlines.over(1), deadlines.over(0)) == (1, ["x"], [])
+
+
 def test_the_others_come_soon_after_a_member_is_lost_each_in_its_turn() -> None:
     """What it had is given out within a quarter of a second, not within an interval; nobody comes more often."""
     stage = Stage(topics(a=4))
