@@ -22,9 +22,18 @@ from tierfetch.broker.groups.core.consumer.decision import (
     unresolved,
 )
 from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
-from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
+from tierfetch.broker.groups.core.consumer.records import (
+    ConsumerKey,
+    Current,
+    Kind,
+    MemberState,
+    Resolved,
+    encode_consumer_key,
+    encode_consumer_value,
+)
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
 from tierfetch.broker.groups.core.events import Heartbeat, Leave, MemberIdentity
+from tierfetch.broker.groups.core.records import decode_record
 from tierfetch.broker.groups.core.targeted import SETTLING_INTERVAL_MIN_MS, Deadlines, settling_interval_ms
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, SESSIONS, ClassicClient, Client, Stage, topics
@@ -414,7 +423,7 @@ def test_G1_a_member_commits_in_an_older_epoch_what_it_has_had_since_then() -> N
     stage.settle(x, y)
     stage.hear(y, epoch=-1)
     stage.settle(x)
-    assert (stage.group.current("x").since(A), x.epoch) == ({0: 1, 1: 3}, 3)
+    assert (stage.group.current("x").since({A})[A], x.epoch) == ({0: 1, 1: 3}, 3)
     assert may_commit(stage, "x", 2, 0)
     assert not may_commit(stage, "x", 2, 1), "in epoch 2 it was another member's"
     with pytest.raises(
@@ -435,25 +444,55 @@ def test_G1_what_a_member_has_still_to_give_up_it_has_had_since_it_got_it() -> N
     stage.beat(x.beat())
     current = stage.group.current("x")
     assert (current.state, current.epoch, x.epoch) == (MemberState.UNREVOKED_PARTITIONS, 2, 1), "both answers are lost"
-    assert current.since(A) == {0: 1, 1: 1, 2: 2}
+    assert current.since({A})[A] == {0: 1, 1: 1, 2: 2}
     assert may_commit(stage, "x", 1, 0, 1)
     assert not may_commit(stage, "x", 1, 2)
+
+
+class Touched(dict[UUID, frozenset[int]]):
+    """The partitions of an epoch, which count how often they are looked at."""
+
+    times = 0
+
+    def __getitem__(self, key: UUID) -> frozenset[int]:
+        Touched.times += 1
+        return super().__getitem__(key)
+
+    def get(self, *_: object) -> Any:
+        raise AssertionError("each topic is looked for in each epoch")
+
+
+def test_G1_topics_with_epochs_of_their_own_are_written_in_one_pass() -> None:
+    """A member may have got each of its topics in another epoch: a record of 1 MB has room for 20,000."""
+    topic_ids = [UUID(int=number) for number in range(1, 1_001)]
+    current = Current(
+        epoch=5_000,
+        previous_epoch=4_999,
+        state=MemberState.STABLE,
+        assigned={topic_id: frozenset({0, 1}) for topic_id in topic_ids},
+        epochs={epoch: Touched({topic_id: frozenset({1})}) for epoch, topic_id in enumerate(topic_ids, 1)},
+    )
+    key = encode_consumer_key(ConsumerKey(Kind.CURRENT, "g", "x"))
+    record = decode_record(key, encode_consumer_value(current))
+    assert record is not None
+    assert record.value == current
+    assert Touched.times == len(topic_ids)
 
 
 def test_G1_a_member_that_begins_again_commits_nothing_of_before() -> None:
     stage, x = Stage(topics(a=2)), Client("x", instance="i")
     stage.hear(x)
     stage.hear(x, epoch=-2)
-    assert stage.group.current("x").since(A) == {0: 0, 1: 0}, "as Kafka's records have it"
+    assert stage.group.current("x").since({A})[A] == {0: 0, 1: 0}, "as Kafka's records have it"
     assert not may_commit(stage, "x", 1, 0)
     again = Client("z", instance="i")
     stage.topics = topics(a=3)
     stage.hear(again)
-    assert (again.epoch, stage.group.current("z").since(A)) == (2, {0: 2, 1: 2, 2: 2})
+    assert (again.epoch, stage.group.current("z").since({A})[A]) == (2, {0: 2, 1: 2, 2: 2})
     again.start_anew()
     stage.topics = topics(a=4)
     stage.hear(again)
-    assert (again.epoch, stage.group.current("z").since(A)) == (3, dict.fromkeys(range(4), 3))
+    assert (again.epoch, stage.group.current("z").since({A})[A]) == (3, dict.fromkeys(range(4), 3))
     assert not may_commit(stage, "z", 2, 0), "a process before it, with the same member id"
 
 
