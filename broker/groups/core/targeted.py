@@ -10,7 +10,7 @@ A kind of group adds its members, and the order of its records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, Generic, Self, TypeVar
@@ -26,8 +26,15 @@ SESSION_HEARTBEATS_MIN: Final = 2
 SETTLING_INTERVAL_MIN_MS: Final = 250
 SETTLING_MS_EACH: Final = 2
 """The time for each member that may come again soon: together they send 500 heartbeats a second at most meanwhile."""
+LOST_BYTES_MAX: Final = 256 * 1024
+"""What removes lost members in one write: more than `max.message.bytes` would never be written."""
+LOST_RECORDS: Final = 3
+"""The tombstones of a member."""
 STEPS_MIN: Final = 64
 """So many bounds of deadlines are moved one by one, in a small group too."""
+
+RECORD_OVERHEAD_BYTES: Final = 32
+"""A record besides the texts of its key, at most."""
 
 MemberT = TypeVar("MemberT")
 
@@ -35,6 +42,19 @@ MemberT = TypeVar("MemberT")
 def settling_interval_ms(members: int) -> int:
     """Return after how long so many members come again while their groups settle."""
     return max(SETTLING_INTERVAL_MIN_MS, members * SETTLING_MS_EACH)
+
+
+def lost_at_once(group_id: str, lost: Iterable[str]) -> list[str]:
+    """Return those of the lost members, in order, whose tombstones fit into one write, one at least. The deadlines of
+    the others are over too, so they follow at once.
+    """
+    chosen, left = list[str](), LOST_BYTES_MAX
+    for member_id in sorted(lost):
+        left -= LOST_RECORDS * (len(group_id.encode()) + len(member_id.encode()) + RECORD_OVERHEAD_BYTES)
+        if chosen and left < 0:
+            break
+        chosen.append(member_id)
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

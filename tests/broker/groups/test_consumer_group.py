@@ -33,8 +33,13 @@ from tierfetch.broker.groups.core.consumer.records import (
 )
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
 from tierfetch.broker.groups.core.events import Heartbeat, Leave, MemberIdentity
-from tierfetch.broker.groups.core.records import decode_record
-from tierfetch.broker.groups.core.targeted import SETTLING_INTERVAL_MIN_MS, Deadlines, settling_interval_ms
+from tierfetch.broker.groups.core.records import GroupRecord, decode_record
+from tierfetch.broker.groups.core.targeted import (
+    LOST_BYTES_MAX,
+    SETTLING_INTERVAL_MIN_MS,
+    Deadlines,
+    settling_interval_ms,
+)
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, SESSIONS, ClassicClient, Client, Stage, topics
 
@@ -150,6 +155,24 @@ def test_members_that_come_and_go_leave_nothing() -> None:
         del deadlines[f"member-{number}"]
     assert len(deadlines._bounds) < 100
     assert (deadlines.first_before(20_000), deadlines.over(1), deadlines.over(0)) == (1, ["x"], [])
+
+
+@pytest.mark.parametrize(("name_length", "writes"), [(10, 2), (1_000, 6), (30_000, 150)])
+def test_however_many_are_lost_at_once_what_removes_them_can_be_written(name_length: int, writes: int) -> None:
+    """A group may have thousands of members and a long name; what is more than a batch would fail again and again."""
+    stage, members = Stage(topics(a=4)), 300
+    for number in range(members):
+        stage.hear(Client(f"{number:03}-{'x' * 500}"))
+    stage.group.group_id = "g" * name_length
+    for name in stage.group.members:
+        stage.group.sessions[name] = 0
+    sizes = []
+    while stage.group.members:
+        decision = Decision(stage.group)
+        assert expire(decision, stage.world)
+        sizes.append(sum(len(key) for key, _ in map(GroupRecord.encoded, decision.records)))
+    assert len(sizes) == writes
+    assert max(sizes) <= LOST_BYTES_MAX + 2 * name_length
 
 
 def test_the_others_come_soon_after_a_member_is_lost_each_in_its_turn() -> None:
