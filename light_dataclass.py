@@ -9,7 +9,9 @@ the standard library collects the fields and makes the slots, as always; a metho
 
 For type checkers this *is* `dataclasses.dataclass`, and at run time too where a class is not plain: with an order,
 without slots, with `InitVar`, or derived from another dataclass. `tests/test_light_dataclass.py` holds that both are
-the same to their users: equality, hash, repr, pickles, copies, `replace`, `fields`, matching, frozenness, errors.
+the same to their users: equality, hash, repr, pickles, copies, `replace`, `fields`, matching, frozenness, errors. Two
+things differ: a class without a docstring gets one of the names of its fields alone, and a field without a default
+after one with a default is an error at the first instance, not before.
 
 A first use compiles one function, some 50 us. Two threads may both do so: the functions are equal, and either stays.
 """
@@ -57,11 +59,11 @@ def _dataclass(cls: type | None = None, /, *, slots: bool = False, **options: bo
 
 
 def _is_plain(cls: type, options: Mapping[str, bool]) -> bool:
-    annotations = cls.__annotations__.values()
     return (
         all(name in _PLAIN or value is _LEFT.get(name) for name, value in options.items())
         and not hasattr(cls, "__dataclass_fields__")
-        and not any("InitVar" in str(each) for each in annotations)
+        and "self" not in cls.__annotations__  # which is the instance here
+        and not any("InitVar" in str(each) for each in cls.__annotations__.values())
     )
 
 
@@ -139,7 +141,7 @@ def _compiled(cls: type, signature: str, body: Iterable[str], used: dict[str, ob
 
 
 def _init(cls: type[DataclassInstance]) -> FunctionType:
-    used: dict[str, object] = {"_unset": _UNSET}
+    used: dict[str, object] = {"__unset__": _UNSET}
     body = [_assignment(cls, item, used) for item in fields(cls)]
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
@@ -153,25 +155,25 @@ def _init(cls: type[DataclassInstance]) -> FunctionType:
 
 def _parameter(item: Field[object]) -> str:
     if item.default is not MISSING:
-        return f"{item.name}=_default_{item.name}"
-    return item.name if item.default_factory is MISSING else f"{item.name}=_unset"
+        return f"{item.name}=__default_{item.name}__"
+    return item.name if item.default_factory is MISSING else f"{item.name}=__unset__"
 
 
 def _assignment(cls: type[DataclassInstance], item: Field[object], used: dict[str, object]) -> str:
     """Return the line of `__init__` that sets the field, and add to `used` what it needs."""
     name = given = item.name
     if item.default is not MISSING:
-        used[f"_default_{name}"] = item.default
-        given = name if item.init else f"_default_{name}"
+        used[f"__default_{name}__"] = item.default
+        given = name if item.init else f"__default_{name}__"
     elif item.default_factory is not MISSING:
-        used[f"_make_{name}"] = item.default_factory
-        given = f"_make_{name}() if {name} is _unset else {name}" if item.init else f"_make_{name}()"
+        used[f"__make_{name}__"] = item.default_factory
+        given = f"__make_{name}__() if {name} is __unset__ else {name}" if item.init else f"__make_{name}__()"
     elif not item.init:
         return "pass"
     if not vars(cls)["__dataclass_params__"].frozen:
         return f"self.{name} = {given}"
-    used[f"_set_{name}"] = getattr(cls, name).__set__  # of the slot: past `_frozen_setattr`
-    return f"_set_{name}(self, {given})"
+    used[f"__set_{name}__"] = getattr(cls, name).__set__  # of the slot: past `_frozen_setattr`
+    return f"__set_{name}__(self, {given})"
 
 
 def _eq(cls: type[DataclassInstance]) -> FunctionType:
@@ -230,6 +232,17 @@ def _setstate(self: DataclassInstance, state: Iterable[object]) -> None:
     for item, value in zip(fields(self), state, strict=True):
         object.__setattr__(self, item.name, value)
 
+
+for _name, _function in {
+    "__repr__": _repr,
+    "__setattr__": _frozen_setattr,
+    "__delattr__": _frozen_delattr,
+    "__getstate__": _getstate,
+    "__setstate__": _setstate,
+}.items():
+    _function.__name__, _function.__qualname__ = _name, f"dataclass.{_name}"
+    _function.__annotations__ = {}  # else what asks for types looks here for names that only type checkers know
+    vars(_function).pop("__wrapped__", None)  # which has these annotations, from Python 3.13 on
 
 if TYPE_CHECKING:
     from dataclasses import dataclass

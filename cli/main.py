@@ -21,7 +21,7 @@ _INTERRUPTED: Final = 130
 _COMMANDS = {
     "brokers": ("admin.brokers", "brokers", "List brokers with what they hold; wait for one; remove one."),
     "console": ("console", "console", "Show a cluster as a web page: replicas, the tier, groups, the quorum."),
-    "configs": ("admin.configs", "configs", "Show and change configs of topics and brokers."),
+    "configs": ("admin.configs", "configs", "Show and change configs of topics, brokers and groups."),
     "consume": ("records.consume", "consume", "Print the records of a topic."),
     "delete-records": ("admin.record_deletion", "delete_records", "Delete the records of partitions below an offset."),
     "elect-leaders": (

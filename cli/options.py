@@ -122,12 +122,22 @@ def report(as_json: bool, document: object, text: str) -> None:
 
 
 def pairs(options: Iterable[str], option: str, example: str) -> dict[str, str]:
-    """Parse `option`s that are KEY=VALUE. UsageError names the text, and shows the example."""
-    found = [given.partition("=") for given in options]
-    for key, separator, _ in found:
-        if not key or not separator:
-            raise click.UsageError(f"{option} {key!r}: expected KEY=VALUE, such as {example}")
-    return {key: value for key, _, value in found}
+    """Parse `option`s that are KEY=VALUE, each key once. UsageError names the key, and shows the example."""
+    found: dict[str, str] = {}
+    for given in options:
+        key, value = pair(given, option, example)
+        if key in found:
+            raise click.UsageError(f"{option} {key}: given twice; one of them would have no effect")
+        found[key] = value
+    return found
+
+
+def pair(given: str, option: str, example: str) -> tuple[str, str]:
+    """Parse an `option` that is KEY=VALUE. UsageError names the key, for the value may be a secret."""
+    key, separator, value = given.partition("=")
+    if not key or not separator:
+        raise click.UsageError(f"{option} {key or '=...'!r}: expected KEY=VALUE, such as {example}")
+    return key, value
 
 
 def table_console() -> Console:

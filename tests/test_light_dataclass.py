@@ -273,6 +273,43 @@ def test_its_constructor_says_what_it_takes() -> None:
     assert Placed.__init__.__qualname__ == "Placed.__init__"
 
 
+@BOTH
+def test_all_methods_are_named_as_they_are_called_and_tell_their_types(dataclass: Decorator) -> None:
+    cls = made(dataclass, frozen=True)
+    for name in ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__"):
+        method = getattr(cls, name)
+        assert method.__name__ == name
+        assert method.__qualname__.endswith(f".{name}")
+        types = typing.get_type_hints(method)
+        assert bool(types) == (name == "__init__"), name
+    assert str(inspect.signature(cls.__repr__)) == "(self)"
+
+
+@BOTH
+@pytest.mark.parametrize("options", [{}, {"frozen": True}], ids=str)
+def test_a_field_may_have_any_name(dataclass: Decorator, options: dict[str, bool]) -> None:
+    @dataclass(slots=True, **options)
+    class Odd:
+        other: int
+        write: int = 1
+        held: list[int] = field(default_factory=list)
+        _make_held: int = 2
+        _set_held: int = 3
+        _default_write: int = 4
+        _unset: int = 5
+        fields: int = 6
+        hash: int = 7
+        cls: int = 8
+
+    assert (Odd(0, held=[1]).held, Odd(0).held, Odd(0).write, Odd(0) == Odd(0)) == ([1], [], 1, True)
+
+    @dataclass(slots=True, **options)
+    class Own:
+        self: int
+
+    assert Own(3).self == 3
+
+
 def test_a_method_is_written_once_when_it_is_first_used() -> None:
     cls = made(LIGHT, frozen=True)
     assert not isinstance(vars(cls)["__eq__"], FunctionType)

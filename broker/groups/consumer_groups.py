@@ -27,7 +27,7 @@ from .core.memory import GroupMemory
 from .core.records import GroupRecord, GroupValue
 from .core.shard import Shard
 from .core.targeted import settling_interval_ms
-from .decided_groups import DecidedGroups, Pending
+from .decided_groups import DecidedGroups, Pending, named
 
 REGEX_INTERVAL_MS: Final = 1_000
 
@@ -181,7 +181,7 @@ class ConsumerGroups(DecidedGroups[ConsumerGroup]):
         lost = expire(decision, world)
         if lost:
             _log.info(
-                "group %r: members %s were silent for too long, or kept what they had to give up", group.group_id, lost
+                "group %r: %s were silent for too long, or kept what they had to give up", group.group_id, named(lost)
             )
         try:
             self._submit_or_downgrade(decision, world)

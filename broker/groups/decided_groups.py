@@ -9,6 +9,7 @@ before it. So what a client is given is durable, and a group of a thousand membe
 | | bound |
 |---|---|
 | an answer waits for the log | `offsets.commit.timeout.ms`, then COORDINATOR_NOT_AVAILABLE; the decision goes its way |
+| members that are lost at once | `LOST_BYTES_MAX` (`core.targeted`) a decision; the next follows at once |
 | all members of a broker's groups | `GROUPS_BYTES_MAX` (`core.memory`), then COORDINATOR_NOT_AVAILABLE to newcomers |
 
 Each kind of group says what holds of it: `ConsumerGroups`, `ShareGroups`.
@@ -20,6 +21,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Generic
 
@@ -36,7 +38,16 @@ RETRY_MS: Final = 1_000
 RESUME_WEIGHT: Final = 5
 """What it costs to resume a group besides its members, in elements of `pace`; a member is one."""
 
+NAMED_MAX: Final = 10
+"""So many lost members have their names in the log of the broker."""
+
 _log = LimitedLog(logging.getLogger(__name__))
+
+
+def named(member_ids: Sequence[str]) -> str:
+    """Return the names of members for the log, or how many there are besides the first ones."""
+    others = len(member_ids) - NAMED_MAX
+    return f"members {list(member_ids[:NAMED_MAX])}{f' and {others} others' if others > 0 else ''}"
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from .core.share import starts
 from .core.share.heartbeat import ShareBeat, ShareDecision, ShareSettings, ShareWorld, expire, heartbeat
 from .core.share.records import ShareKind, TopicStarts
 from .core.share.state import JOINING, ShareGroup
-from .decided_groups import RETRY_MS, DecidedGroups, Pending
+from .decided_groups import RETRY_MS, DecidedGroups, Pending, named
 
 BEGIN_WAIT_S: Final = 1.0
 WORK_WAIT_S: Final = 15.0
@@ -185,7 +185,7 @@ class ShareGroups(DecidedGroups[ShareGroup]):
         decision = ShareDecision(group)
         lost = expire(decision, self.world(group.group_id))
         if lost:
-            _log.info(group.group_id, "group %r: members %s were silent for too long", group.group_id, lost)
+            _log.info(group.group_id, "group %r: %s were silent for too long", group.group_id, named(lost))
         try:
             self.submit(decision)
         except KafkaError as error:

@@ -2,7 +2,7 @@
 
 topics            lists, describes, creates, alters, grows, shrinks and deletes topics.
 topic_changes     plans and sends what `topics alter` changes.
-configs           shows and sets configs of topics and brokers.
+configs           shows and sets configs of topics, brokers and groups.
 near_keys         guesses what was meant by a config that the cluster does not know.
 brokers           lists the brokers and what they hold.
 broker_wait       waits until a broker that was down or replaced holds again what it must.

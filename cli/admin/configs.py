@@ -1,4 +1,4 @@
-"""`tierfetch configs`: what is set for topics and brokers, and setting it."""
+"""`tierfetch configs`: what is set for topics, brokers and groups, and setting it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from .near_keys import check_removals, suggesting_keys, unknown_removals
 _SET, _DELETE = 0, 1
 _SOURCES: Final[Mapping[int, str]] = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+    ConfigSource.DYNAMIC_GROUP_CONFIG: "group",
     ConfigSource.DYNAMIC_BROKER_CONFIG: "this broker, dynamic",
     ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "all brokers, dynamic",
     ConfigSource.STATIC_BROKER_CONFIG: "broker's file",
@@ -31,12 +32,14 @@ _SOURCES: Final[Mapping[int, str]] = {
 }
 
 
-def _resource(topic: str | None, broker: str | None) -> tuple[int, str]:
+def _resource(topic: str | None, broker: str | None, group: str | None) -> tuple[int, str]:
     """The broker "default" stands for all of them."""
-    if topic is not None and broker is None:
+    if [topic, broker, group].count(None) != 2:
+        raise click.UsageError("name one --topic, one --broker or one --group")
+    if topic is not None:
         return ResourceType.TOPIC, topic
-    if broker is None or topic is not None:
-        raise click.UsageError("name one --topic or one --broker")
+    if broker is None:
+        return ResourceType.GROUP, str(group)
     if broker != "default" and not (broker.isascii() and broker.isdecimal()):
         raise click.UsageError(f'--broker {broker}: expected the id of a broker, or "default"')
     return ResourceType.BROKER, "" if broker == "default" else broker
@@ -44,31 +47,38 @@ def _resource(topic: str | None, broker: str | None) -> tuple[int, str]:
 
 @click.group("configs")
 def configs() -> None:
-    """Show and change configs of topics and brokers.
+    """Show and change configs of topics, brokers and groups.
 
     \b
       tierfetch configs describe --topic orders
       tierfetch configs alter --topic orders --set local.retention.ms=3600000
       tierfetch configs alter --broker default --set follower.fetch.last.tiered.offset.enable=true
+      tierfetch configs alter --group payments --set share.auto.offset.reset=earliest
     """
 
 
 @configs.command("describe")
 @click.option("--topic", metavar="NAME", help="The topic.")
 @click.option("--broker", metavar="ID", help='The broker; "default" shows what is set for all brokers.')
+@click.option("--group", metavar="NAME", help="The group, which need not be there yet.")
 @click.option("--all", "show_all", is_flag=True, help="Show keys at their defaults too.")
 @bootstrap_option
 @json_option
 def describe_configs(
-    topic: str | None, broker: str | None, show_all: bool, bootstrap: tuple[str, ...], as_json: bool
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    show_all: bool,
+    bootstrap: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Show the configs in force for a topic or a broker, and where each value comes from.
+    """Show the configs in force for a topic, a broker or a group, and where each value comes from.
 
     \b
       tierfetch configs describe --topic orders
       tierfetch configs describe --broker 3 --all
     """
-    resource_type, name = _resource(topic, broker)
+    resource_type, name = _resource(topic, broker, group)
 
     described = run(bootstrap, lambda admin: _described(admin, resource_type, name))
     found = [
@@ -86,7 +96,7 @@ def describe_configs(
 
 
 async def _described(admin: Admin, resource_type: int, name: str) -> tuple[DescribeConfigsResourceResult, ...]:
-    """Return all configs of a topic or a broker. KafkaError, ClickException."""
+    """Return all configs of a topic, a broker or a group. KafkaError, ClickException."""
     request = configs_of(resource_type, [(name, None)])
     if resource_type == ResourceType.BROKER and name:
         brokers = (await admin.cluster([])).brokers
@@ -103,6 +113,7 @@ async def _described(admin: Admin, resource_type: int, name: str) -> tuple[Descr
 @configs.command("alter")
 @click.option("--topic", metavar="NAME", help="The topic.")
 @click.option("--broker", metavar="ID", help='The broker; "default" changes all brokers.')
+@click.option("--group", metavar="NAME", help="The group, which need not be there yet.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set this config; repeatable.")
 @click.option(
     "--remove",
@@ -116,17 +127,18 @@ async def _described(admin: Admin, resource_type: int, name: str) -> tuple[Descr
 def alter_configs(
     topic: str | None,
     broker: str | None,
+    group: str | None,
     sets: tuple[str, ...],
     removals: tuple[str, ...],
     bootstrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Set or remove configs of a topic or of brokers. Changes take effect without a restart.
+    """Set or remove configs of a topic, of brokers or of a group. Changes take effect without a restart.
 
     \b
       tierfetch configs alter --topic orders --set retention.ms=86400000 --remove segment.bytes
     """
-    resource_type, name = _resource(topic, broker)
+    resource_type, name = _resource(topic, broker, group)
     changes = [
         *(
             IncrementalAlterConfigsRequestAlterableConfig(name=key, config_operation=_SET, value=value)
@@ -153,5 +165,11 @@ def alter_configs(
             check(result, f"configs of {name or 'all brokers'}")
 
     run(bootstrap, alter)
-    done = {"topic": topic, "broker": broker, "set": pairs(sets, "--set", ""), "removed": list(removals)}
+    done = {
+        "topic": topic,
+        "broker": broker,
+        "group": group,
+        "set": pairs(sets, "--set", ""),
+        "removed": list(removals),
+    }
     report(as_json, done, f"changed {len(changes)} of {name or 'all brokers'}")

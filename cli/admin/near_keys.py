@@ -18,7 +18,7 @@ from typing import Final
 import click
 
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.wire import ResourceType
+from ...protocol.wire import GROUP_CONFIGS, ResourceType
 from ...security.core import is_dynamic_key
 
 CUTOFF: Final = 0.8
@@ -53,7 +53,9 @@ def near_key(keys: Iterable[str], known: Collection[str], offered: Collection[st
 def unknown_removals(resource_type: int, keys: Iterable[str]) -> list[str]:
     """Return the keys that tierfetch does not know: the cluster may."""
     known, _ = _known(resource_type)
-    return [key for key in keys if key not in known and not is_dynamic_key(key)]
+    return [
+        key for key in keys if key not in known and not (resource_type == ResourceType.BROKER and is_dynamic_key(key))
+    ]
 
 
 def check_removals(resource_type: int, keys: Iterable[str], described: Collection[str]) -> None:
@@ -74,6 +76,8 @@ def _known(resource_type: int) -> tuple[Collection[str], Collection[str]]:
         from ...log.core import TOPIC_CONFIG_TYPES
 
         return TOPIC_CONFIG_TYPES, TOPIC_CONFIG_TYPES
+    if resource_type == ResourceType.GROUP:
+        return GROUP_CONFIGS, GROUP_CONFIGS
     from ...broker.config import DYNAMIC_KEYS, KEYS, OF_CONTROLLERS
 
     return KEYS | DYNAMIC_KEYS | OF_CONTROLLERS, DYNAMIC_KEYS | OF_CONTROLLERS

@@ -12,7 +12,7 @@ import click
 from ...extras import needing
 from ...light_dataclass import dataclass
 from ..cluster_session import bootstrap_option
-from ..options import json_option, pairs
+from ..options import json_option, pair
 from .connection import connection, record_of, silent_logger
 from .formats import as_json, split_line
 
@@ -92,13 +92,13 @@ def produce(
         raise click.UsageError("--key and --key-delimiter exclude each other")
     if key_delimiter == "":
         raise click.UsageError("--key-delimiter: expected at least one character")
-    found = pairs(headers, "--header", "trace=1")
+    found = [pair(each, "--header", "trace=1") for each in headers]  # a record may have several of one name
     with needing("client"):
         from confluent_kafka import KafkaException, Producer
     settings = {"acks": acks, "compression.type": compression, "message.timeout.ms": timeout_s * 1000, "linger.ms": 5}
     settings["enable.idempotence"] = acks == "all"
     report = _Report(as_json)
-    common = _Common(topic, partition, key, key_delimiter, [(name, text.encode()) for name, text in found.items()])
+    common = _Common(topic, partition, key, key_delimiter, [(name, text.encode()) for name, text in found])
     try:
         producer = Producer(connection(bootstrap) | settings, logger=silent_logger())
         _send(producer, source, common, report, empty_is_null=empty_is_null)

@@ -76,6 +76,13 @@ def test_every_command_that_sets_configs_says_what_was_meant(tierfetch_cluster: 
     nothing = "unknown config 'retention.m', nothing was changed; did you mean 'retention.ms'?"
     assert refused("topics", "alter", "t", "--unset", "retention.m").endswith(nothing)
     assert refused("configs", "alter", "--topic", "t", "--remove", "retention.m").endswith(nothing)
+    meant_of_group = (
+        "unknown config 'share.session.timeout', nothing was changed; did you mean 'share.session.timeout.ms'?"
+    )
+    assert refused("configs", "alter", "--group", "g", "--remove", "share.session.timeout").endswith(meant_of_group)
+    assert refused("configs", "alter", "--group", "g", "--set", "share.session.timeout=1").endswith(
+        "; did you mean 'share.session.timeout.ms'?"
+    )
     for broker in ("default", "1"):
         said = refused("configs", "alter", "--broker", broker, "--remove", "log.retention.m")
         assert said.endswith("; did you mean 'log.retention.ms'?")

@@ -26,7 +26,6 @@ CONFIGS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with LocalCluster(tmp_path_factory.mktemp("cluster"), (1, 2), configs=CONFIGS) as running:
-        tierfetch(running.bootstrap_servers, "features", "set", "group.version", "1")
         yield running
 
 
@@ -119,7 +118,6 @@ def kind_of(servers: str, group: str) -> str:
 def test_a_group_survives_the_loss_of_its_coordinators(tmp_path: Path) -> None:
     with LocalCluster(tmp_path, (1, 2), configs=CONFIGS) as cluster:
         servers = cluster.bootstrap_servers
-        tierfetch(servers, "features", "set", "group.version", "1")
         create_topic(servers, "t", partitions=1, replicas=2)
         CLIENTS["confluent-kafka"].produce(servers, "t", VALUES, "none")
         with NewMember(servers, "g", "t") as member:

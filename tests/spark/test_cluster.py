@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import boto3
@@ -16,6 +16,7 @@ import pytest
 from tierfetch.cli.demo.command import moto_server
 from tierfetch.cli.local.processes import free_ports, poll
 from tierfetch.tests import samples
+from tierfetch.tests.process.children import kill_session, started
 
 from .tiers import TIMEOUT_S
 
@@ -61,22 +62,16 @@ def cluster(base: Path) -> Iterator[str]:
         ("master.Master", *here, "--port", str(port)),
         ("worker.Worker", *here, "--cores", "1", "--memory", "1g", "--work-dir", str(base / "work"), master),
     )
-    processes = []
     log = base / "cluster.log"
-    try:
-        with log.open("wb") as output:
-            for role, *arguments in roles:
-                command = [spark_class, f"org.apache.spark.deploy.{role}", *arguments]
-                processes.append(subprocess.Popen(command, env=environment, cwd=base, stdout=output, stderr=output))
+    with log.open("wb") as output, ExitStack() as stack:
+        for role, *arguments in roles:
+            command = [str(spark_class), f"org.apache.spark.deploy.{role}", *arguments]
+            process = started(command, output, env=environment, cwd=base)
+            stack.callback(kill_session, process)  # executors are in the session of their worker
         for _ in poll(TIMEOUT_S, "the worker to register", 0.2):
             if b"Registering worker" in log.read_bytes():
                 break
         yield master
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
 
 
 def test_P1_credentials_that_only_the_driver_has_are_missed_when_a_query_is_planned(tmp_path: Path) -> None:

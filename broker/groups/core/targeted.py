@@ -10,8 +10,9 @@ A kind of group adds its members, and the order of its records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, Generic, Self, TypeVar
 
 from ....light_dataclass import dataclass
@@ -25,6 +26,15 @@ SESSION_HEARTBEATS_MIN: Final = 2
 SETTLING_INTERVAL_MIN_MS: Final = 250
 SETTLING_MS_EACH: Final = 2
 """The time for each member that may come again soon: together they send 500 heartbeats a second at most meanwhile."""
+LOST_BYTES_MAX: Final = 256 * 1024
+"""What removes lost members in one write: more than `max.message.bytes` would never be written."""
+LOST_RECORDS: Final = 3
+"""The tombstones of a member."""
+STEPS_MIN: Final = 64
+"""So many bounds of deadlines are moved one by one, in a small group too."""
+
+RECORD_OVERHEAD_BYTES: Final = 32
+"""A record besides the texts of its key, at most."""
 
 MemberT = TypeVar("MemberT")
 
@@ -32,6 +42,19 @@ MemberT = TypeVar("MemberT")
 def settling_interval_ms(members: int) -> int:
     """Return after how long so many members come again while their groups settle."""
     return max(SETTLING_INTERVAL_MIN_MS, members * SETTLING_MS_EACH)
+
+
+def lost_at_once(group_id: str, lost: Iterable[str]) -> list[str]:
+    """Return those of the lost members, in order, whose tombstones fit into one write, one at least. The deadlines of
+    the others are over too, so they follow at once.
+    """
+    chosen, left = list[str](), LOST_BYTES_MAX
+    for member_id in sorted(lost):
+        left -= LOST_RECORDS * (len(group_id.encode()) + len(member_id.encode()) + RECORD_OVERHEAD_BYTES)
+        if chosen and left < 0:
+            break
+        chosen.append(member_id)
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,23 +80,24 @@ class GroupTimeouts:
 
 
 class Deadlines(dict[str, int]):
-    """Deadlines in ms, by name. A heartbeat moves one to later, so the first of them is looked for only once it may be
-    near: a member costs the same in a large group.
+    """Deadlines in ms, by name. A heartbeat moves one to later, so a heap has a bound for each that is moved only when
+    it is met: a member costs the same in a large group, also when the deadlines of all of them come near at once.
     """
 
-    __slots__ = ("_first", "_not_before_ms")
+    __slots__ = ("_bounds",)
 
     def __init__(self) -> None:
         super().__init__()
-        self._not_before_ms: int | None = None
-        """No deadline is earlier."""
-        self._first = ""
-        """Whose deadline that was when it was set."""
+        self._bounds: list[tuple[int, str]] = []
+        """A heap: each name has one no later than its deadline. Others are old, and go when they are met."""
 
     def __setitem__(self, name: str, deadline_ms: int) -> None:
+        before_ms = self.get(name)
         super().__setitem__(name, deadline_ms)
-        if self._not_before_ms is None or deadline_ms < self._not_before_ms:
-            self._first, self._not_before_ms = name, deadline_ms
+        if before_ms is None or deadline_ms < before_ms:
+            heappush(self._bounds, (deadline_ms, name))
+            if len(self._bounds) > 2 * len(self) + STEPS_MIN:
+                self._sort()
 
     def set_if_absent(self, name: str, deadline_ms: int) -> None:
         """Set a deadline where there is none."""
@@ -82,27 +106,45 @@ class Deadlines(dict[str, int]):
 
     def not_before_ms(self) -> int | None:
         """Return a time before which none is over; None if there are none."""
-        return self._not_before_ms if self else None
+        return self._bounds[0][0] if self else None
 
     def over(self, now_ms: int) -> list[str]:
         """Return those that are over."""
-        if self._not_before_ms is None or self._not_before_ms > now_ms:
+        if not self or self._bounds[0][0] > now_ms:
             return []
-        self._look()
+        first_ms = self._first()
+        if first_ms is None or first_ms > now_ms:
+            return []
         return [name for name, deadline_ms in self.items() if deadline_ms <= now_ms]
 
     def first_before(self, limit_ms: int) -> int | None:
         """Return the first deadline, None if none is before the limit."""
-        if self._not_before_ms is None or self._not_before_ms >= limit_ms:
+        if not self or self._bounds[0][0] >= limit_ms:
             return None
-        if self.get(self._first) != self._not_before_ms:
-            self._look()
-        first_ms = self.get(self._first)
+        first_ms = self._first()
         return first_ms if first_ms is not None and first_ms < limit_ms else None
 
-    def _look(self) -> None:
-        self._first = min(self, key=self.__getitem__, default="")
-        self._not_before_ms = self.get(self._first)
+    def _first(self) -> int | None:
+        """Return the first deadline. Each heartbeat makes one bound old at most, and after many of them all are
+        sorted again, which is faster.
+        """
+        for _ in range(max(STEPS_MIN, len(self) // 8)):
+            if not self._bounds:
+                return None
+            bound_ms, name = self._bounds[0]
+            deadline_ms = self.get(name)
+            if deadline_ms == bound_ms:
+                return bound_ms
+            if deadline_ms is None:
+                heappop(self._bounds)
+            else:
+                heapreplace(self._bounds, (deadline_ms, name))
+        self._sort()
+        return self._bounds[0][0] if self else None
+
+    def _sort(self) -> None:
+        self._bounds = [(deadline_ms, name) for name, deadline_ms in self.items()]
+        heapify(self._bounds)
 
 
 class TargetedGroup(Generic[MemberT]):

@@ -22,10 +22,24 @@ from tierfetch.broker.groups.core.consumer.decision import (
     unresolved,
 )
 from tierfetch.broker.groups.core.consumer.heartbeat import heartbeat
-from tierfetch.broker.groups.core.consumer.records import MemberState, Resolved
+from tierfetch.broker.groups.core.consumer.records import (
+    ConsumerKey,
+    Current,
+    Kind,
+    MemberState,
+    Resolved,
+    encode_consumer_key,
+    encode_consumer_value,
+)
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
 from tierfetch.broker.groups.core.events import Heartbeat, Leave, MemberIdentity
-from tierfetch.broker.groups.core.targeted import SETTLING_INTERVAL_MIN_MS, Deadlines, settling_interval_ms
+from tierfetch.broker.groups.core.records import GroupRecord, decode_record
+from tierfetch.broker.groups.core.targeted import (
+    LOST_BYTES_MAX,
+    SETTLING_INTERVAL_MIN_MS,
+    Deadlines,
+    settling_interval_ms,
+)
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, SESSIONS, ClassicClient, Client, Stage, topics
 
@@ -99,6 +113,66 @@ def test_the_first_deadline_is_known_however_they_move(moves: list[tuple[str, in
             deadlines[name] = deadline_ms
         first_ms = min(deadlines.values(), default=limit_ms)
         assert deadlines.first_before(limit_ms) == (first_ms if first_ms < limit_ms else None)
+
+
+class Weighed(int):
+    """A deadline that counts how often one is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        Weighed.compared += 1
+        return int(self) < int(other)
+
+    def __eq__(self, other: object) -> bool:
+        Weighed.compared += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "backwards"])
+def test_late_heartbeats_of_many_members_cost_the_same_each(order: int) -> None:
+    """All members of a new coordinator have the same deadline, and a heartbeat just before it moves the first one."""
+    deadlines, members, session_ms = Deadlines(), 2_000, 45_000
+    for number in range(members):
+        deadlines[f"member-{number}"] = Weighed(session_ms)
+    Weighed.compared = 0
+    for name in list(deadlines)[::order]:
+        deadlines[name] = Weighed(2 * session_ms)
+        assert deadlines.first_before(session_ms + 1) in (session_ms, None)
+        assert deadlines.over(session_ms - 1) == []
+    assert deadlines.first_before(session_ms + 1) is None
+    assert deadlines.over(2 * session_ms) == list(deadlines)
+    assert Weighed.compared < 100 * members
+
+
+def test_members_that_come_and_go_leave_nothing() -> None:
+    deadlines = Deadlines()
+    for number in range(10_000):
+        deadlines["x"] = 10_000 - number
+        deadlines[f"member-{number}"] = 20_000
+        del deadlines[f"member-{number}"]
+    assert len(deadlines._bounds) < 100
+    assert (deadlines.first_before(20_000), deadlines.over(1), deadlines.over(0)) == (1, ["x"], [])
+
+
+@pytest.mark.parametrize(("name_length", "writes"), [(10, 2), (1_000, 6), (30_000, 150)])
+def test_however_many_are_lost_at_once_what_removes_them_can_be_written(name_length: int, writes: int) -> None:
+    """A group may have thousands of members and a long name; what is more than a batch would fail again and again."""
+    stage, members = Stage(topics(a=4)), 300
+    for number in range(members):
+        stage.hear(Client(f"{number:03}-{'x' * 500}"))
+    stage.group.group_id = "g" * name_length
+    for name in stage.group.members:
+        stage.group.sessions[name] = 0
+    sizes = []
+    while stage.group.members:
+        decision = Decision(stage.group)
+        assert expire(decision, stage.world)
+        sizes.append(sum(len(key) for key, _ in map(GroupRecord.encoded, decision.records)))
+    assert len(sizes) == writes
+    assert max(sizes) <= LOST_BYTES_MAX + 2 * name_length
 
 
 def test_the_others_come_soon_after_a_member_is_lost_each_in_its_turn() -> None:
@@ -372,7 +446,7 @@ def test_G1_a_member_commits_in_an_older_epoch_what_it_has_had_since_then() -> N
     stage.settle(x, y)
     stage.hear(y, epoch=-1)
     stage.settle(x)
-    assert (stage.group.current("x").since(A), x.epoch) == ({0: 1, 1: 3}, 3)
+    assert (stage.group.current("x").since({A})[A], x.epoch) == ({0: 1, 1: 3}, 3)
     assert may_commit(stage, "x", 2, 0)
     assert not may_commit(stage, "x", 2, 1), "in epoch 2 it was another member's"
     with pytest.raises(
@@ -393,25 +467,55 @@ def test_G1_what_a_member_has_still_to_give_up_it_has_had_since_it_got_it() -> N
     stage.beat(x.beat())
     current = stage.group.current("x")
     assert (current.state, current.epoch, x.epoch) == (MemberState.UNREVOKED_PARTITIONS, 2, 1), "both answers are lost"
-    assert current.since(A) == {0: 1, 1: 1, 2: 2}
+    assert current.since({A})[A] == {0: 1, 1: 1, 2: 2}
     assert may_commit(stage, "x", 1, 0, 1)
     assert not may_commit(stage, "x", 1, 2)
+
+
+class Touched(dict[UUID, frozenset[int]]):
+    """The partitions of an epoch, which count how often they are looked at."""
+
+    times = 0
+
+    def __getitem__(self, key: UUID) -> frozenset[int]:
+        Touched.times += 1
+        return super().__getitem__(key)
+
+    def get(self, *_: object) -> Any:
+        raise AssertionError("each topic is looked for in each epoch")
+
+
+def test_G1_topics_with_epochs_of_their_own_are_written_in_one_pass() -> None:
+    """A member may have got each of its topics in another epoch: a record of 1 MB has room for 20,000."""
+    topic_ids = [UUID(int=number) for number in range(1, 1_001)]
+    current = Current(
+        epoch=5_000,
+        previous_epoch=4_999,
+        state=MemberState.STABLE,
+        assigned={topic_id: frozenset({0, 1}) for topic_id in topic_ids},
+        epochs={epoch: Touched({topic_id: frozenset({1})}) for epoch, topic_id in enumerate(topic_ids, 1)},
+    )
+    key = encode_consumer_key(ConsumerKey(Kind.CURRENT, "g", "x"))
+    record = decode_record(key, encode_consumer_value(current))
+    assert record is not None
+    assert record.value == current
+    assert Touched.times == len(topic_ids)
 
 
 def test_G1_a_member_that_begins_again_commits_nothing_of_before() -> None:
     stage, x = Stage(topics(a=2)), Client("x", instance="i")
     stage.hear(x)
     stage.hear(x, epoch=-2)
-    assert stage.group.current("x").since(A) == {0: 0, 1: 0}, "as Kafka's records have it"
+    assert stage.group.current("x").since({A})[A] == {0: 0, 1: 0}, "as Kafka's records have it"
     assert not may_commit(stage, "x", 1, 0)
     again = Client("z", instance="i")
     stage.topics = topics(a=3)
     stage.hear(again)
-    assert (again.epoch, stage.group.current("z").since(A)) == (2, {0: 2, 1: 2, 2: 2})
+    assert (again.epoch, stage.group.current("z").since({A})[A]) == (2, {0: 2, 1: 2, 2: 2})
     again.start_anew()
     stage.topics = topics(a=4)
     stage.hear(again)
-    assert (again.epoch, stage.group.current("z").since(A)) == (3, dict.fromkeys(range(4), 3))
+    assert (again.epoch, stage.group.current("z").since({A})[A]) == (3, dict.fromkeys(range(4), 3))
     assert not may_commit(stage, "z", 2, 0), "a process before it, with the same member id"
 
 

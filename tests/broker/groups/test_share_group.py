@@ -341,6 +341,20 @@ def test_a_member_that_is_silent_is_lost_and_the_others_have_what_it_had() -> No
     assert stage.beat("y", stage.group.current("y").epoch).assignment == {A: frozenset({0, 1, 2})}
 
 
+def test_however_many_sharers_are_lost_at_once_what_removes_them_can_be_written() -> None:
+    stage = Stage()
+    for number in range(100):
+        stage.beat(f"{number:03}")
+    stage.group.group_id = "g" * 30_000
+    stage.now_ms += stage.settings.session_timeout_ms
+    writes = 0
+    while stage.group.members:
+        decision = ShareDecision(stage.group)
+        assert len(expire(decision, stage.world)) == 2
+        writes += 1
+    assert writes == 50
+
+
 def test_a_deletion_is_noted_before_it_is_made() -> None:
     stage = Stage()
     stage.beat()

@@ -11,7 +11,7 @@ from uuid import UUID
 from .....light_dataclass import dataclass
 from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
 from ..decided import Decided
-from ..targeted import SETTLING_INTERVAL_MIN_MS, GroupTimeouts
+from ..targeted import SETTLING_INTERVAL_MIN_MS, GroupTimeouts, lost_at_once
 from .assignors import ASSIGNORS, Subscription
 from .reconcile import reconciled
 from .records import (
@@ -162,9 +162,12 @@ def session_timeout_ms(member: Subscriber, settings: ConsumerSettings) -> int:
 
 
 def expire(decision: Decision, world: World) -> list[str]:
-    """Remove members that were silent for too long, or that have not given up in time what they must; return them."""
+    """Remove members that were silent for too long, or that have not given up in time what they must, as many as are
+    removed at once; return them.
+    """
     group = decision.group
-    lost = sorted({*group.sessions.over(world.now_ms), *group.revocations.over(world.now_ms)})
+    over = {*group.sessions.over(world.now_ms), *group.revocations.over(world.now_ms)}
+    lost = lost_at_once(group.group_id, over)
     if lost:
         remove(decision, lost, world)
     return lost

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
@@ -132,12 +133,15 @@ class Current:
         """The epoch in which it got what `epochs` does not name; 0 for a static member that is away, as in Kafka."""
         return max(self.epoch, 0)
 
-    def since(self, topic_id: UUID) -> dict[int, int]:
-        """Return the epoch in which it got each partition of a topic that it owns or has still to give up."""
-        numbers = (*self.assigned.get(topic_id, ()), *self.revoking.get(topic_id, ()))
-        got = dict.fromkeys(numbers, self.own_epoch)
-        for epoch, held in self.epochs.items():
-            got.update(dict.fromkeys(held.get(topic_id, ()), epoch))
+    def since(self, topic_ids: AbstractSet[UUID]) -> Mapping[UUID, Mapping[int, int]]:
+        """Return the epoch in which it got each partition that it owns or has still to give up, of these topics. One
+        pass, for each topic may have epochs of its own.
+        """
+        got: dict[UUID, dict[int, int]] = {topic_id: {} for topic_id in topic_ids}
+        now = ((self.own_epoch, held) for held in (self.assigned, self.revoking))
+        for epoch, held in (*now, *self.epochs.items()):
+            for topic_id in held.keys() & got.keys():
+                got[topic_id].update(dict.fromkeys(held[topic_id], epoch))
         return got
 
 
@@ -214,8 +218,9 @@ def encode_consumer_value(value: ConsumerValue) -> bytes:
             writer.int32(value.epoch)
             writer.int32(value.previous_epoch)
             writer.out.append(value.state)
-            write_assignment(writer, value.assigned, value.since)
-            write_assignment(writer, value.revoking, value.since)
+            since = value.since(value.assigned.keys() | value.revoking.keys())
+            write_assignment(writer, value.assigned, since)
+            write_assignment(writer, value.revoking, since)
             writer.end_structure()
         case Resolved():
             write_strings(writer, value.topics)
@@ -378,7 +383,7 @@ def write_strings(writer: Writer, texts: tuple[str, ...]) -> None:
 
 
 def write_assignment(
-    writer: Writer, assignment: Assignment, since: Callable[[UUID], Mapping[int, int]] | None = None
+    writer: Writer, assignment: Assignment, since: Mapping[UUID, Mapping[int, int]] | None = None
 ) -> None:
     """Write partitions; with `since` also the epoch in which the member got each of a topic."""
     writer.array_length(len(assignment))
@@ -387,7 +392,7 @@ def write_assignment(
         writer.array_length(len(numbers))
         for number in sorted(numbers):
             writer.int32(number)
-        writer.end_structure({} if since is None else {_EPOCHS_TAG: _epochs(sorted(numbers), since(topic_id))})
+        writer.end_structure({} if since is None else {_EPOCHS_TAG: _epochs(sorted(numbers), since[topic_id])})
 
 
 def _epochs(numbers: list[int], since: Mapping[int, int]) -> bytes:

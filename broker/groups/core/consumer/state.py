@@ -254,10 +254,9 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
             return
         if epoch > current.epoch:
             raise _stale(member, f"member {member_id!r} is in epoch {current.epoch}, not yet {epoch}")
-        since: dict[UUID, dict[int, int]] = {}
-        for topic_id, number in partitions:
-            if topic_id is not None and topic_id not in since:
-                since[topic_id] = current.since(topic_id)
+        asked = list(partitions)
+        since = current.since({topic_id for topic_id, _ in asked if topic_id is not None})
+        for topic_id, number in asked:
             got = None if topic_id is None else since[topic_id].get(number)
             if got is None or epoch < got:
                 has = "does not own it" if got is None else f"has it since epoch {got}"

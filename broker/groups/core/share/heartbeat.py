@@ -25,7 +25,7 @@ from ..consumer.heartbeat import Told
 from ..consumer.records import NOTHING, Assignment, Current, GroupEpoch, MemberState, Target, TargetEpoch
 from ..consumer.topics import Topics
 from ..decided import Decided
-from ..targeted import GroupTimeouts
+from ..targeted import GroupTimeouts, lost_at_once
 from .assignor import assign
 from .records import ShareKind, ShareMember
 from .state import JOINING, LEAVING, ShareGroup
@@ -184,8 +184,8 @@ def _advance(decision: ShareDecision, member_id: str) -> Current:
 
 
 def expire(decision: ShareDecision, world: ShareWorld) -> list[str]:
-    """Remove members that were silent for too long; return them."""
-    lost = sorted(decision.group.sessions.over(world.now_ms))
+    """Remove members that were silent for too long, as many as are removed at once; return them."""
+    lost = lost_at_once(decision.group.group_id, decision.group.sessions.over(world.now_ms))
     if lost:
         remove(decision, lost, world)
     return lost
