@@ -3,6 +3,7 @@
     rule                                                                                      source
     ----------------------------------------------------------------------------------------  ----------------------
     the epoch's first record is LeaderChange; appends are taken after it                      KIP-595
+    a leader that the voters in the log have otherwise than it is writes them with it         KIP-853
     a voter's fetch offset is what it has on disk; the leader's own counts up to its flush    KIP-595, Raft 5.3
     observers, and replicas whose directory is another, never move the high watermark         KIP-853, `identity`
     an append is answered when the high watermark has passed its last record                  KIP-595

@@ -1,8 +1,9 @@
 """A leader's appends: offsets given, batches gathered, written together.
 
-The first record of an epoch is LeaderChange. An append has its offsets at once and waits in `pending`; whatever comes
-while the log is busy goes together into the next write, so one write and its flush are under way at a time. Control
-records do not wait: they take all that is pending along.
+The first record of an epoch is LeaderChange, in one batch with the voters if the log has them not, or the leader not as
+it is. An append has its offsets at once and waits in `pending`; whatever comes while the log is busy goes together into
+the next write, so one write and its flush are under way at a time. Control records do not wait: they take all that is
+pending along.
 """
 
 from __future__ import annotations
@@ -22,21 +23,33 @@ from .effects import (
 from .events import Append
 from .replica import Replica
 from .roles import Leader
-from .voters import KRAFT_VERSION_DYNAMIC, VotersAt
+from .voters import KRAFT_VERSION_DYNAMIC, VoterNode, VotersAt, VoterSet
 
 
 def begin_epoch(replica: Replica, role: Leader) -> None:
-    """The records that make this epoch real. Voters that only a formatted snapshot names go into the log with them."""
+    """The records that make this epoch real. With them go voters into the log that only a formatted snapshot names, and
+    this one as it is now: nobody else would say where it listens as long as it leads.
+    """
     role.has_begun = True
     voter_ids = tuple(node.id for node in replica.voters)
     records: list[ControlRecord] = [LeaderChangeRecord(replica.key.id, voter_ids, role.granting_voters)]
-    latest = replica.voter_history.latest
-    is_unwritten = latest.offset < 0 and latest.kraft_version >= KRAFT_VERSION_DYNAMIC
-    if is_unwritten:
-        records += [KRaftVersionRecord(latest.kraft_version), VotersRecord(replica.voters)]
+    latest, voters = replica.voter_history.latest, _with_itself(replica)
+    is_dynamic = latest.kraft_version >= KRAFT_VERSION_DYNAMIC
+    is_written = is_dynamic and (latest.offset < 0 or voters != latest.voters)
+    if is_written:
+        records += [KRaftVersionRecord(latest.kraft_version), VotersRecord(voters)]
     offset = append_control(replica, role, tuple(records))
-    if is_unwritten:
-        replica.add_voters(VotersAt(offset, latest.voters, latest.kraft_version))
+    if is_written:
+        replica.add_voters(VotersAt(offset, voters, latest.kraft_version))
+
+
+def _with_itself(replica: Replica) -> VoterSet:
+    """The voters, this one with the listeners that it has. Who votes stays the same, so that it is in order before
+    anything of this epoch is committed, and also where the voters before are not.
+    """
+    endpoints = replica.config.endpoints
+    own = VoterNode(replica.key, endpoints)
+    return replica.voters.with_voter(own) if replica.is_voter and endpoints else replica.voters
 
 
 def append_control(replica: Replica, role: Leader, records: tuple[ControlRecord, ...]) -> int:

@@ -5,7 +5,8 @@
     0               votes                                 UpdateRaftVoter, once of each leader: which directory it
                                                           has, where it listens, what it speaks. The leader keeps
                                                           that in memory, for an upgrade of kraft.version
-    1               votes, and is known otherwise         UpdateRaftVoter, until the log says it as it is
+    1               votes, and is known otherwise         UpdateRaftVoter, until the log says it as it is; a
+                                                          leader writes it itself (`leader_log.begin_epoch`)
     1, auto-join    does not vote, another directory of   RemoveRaftVoter of that one: this replica's disk was
                     its id does                           replaced
     1, auto-join    does not vote                         AddRaftVoter; the leader waits until it has caught up

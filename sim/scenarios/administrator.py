@@ -228,6 +228,14 @@ class Administrator:
         """What one of `filled` has acknowledged by offset: number, and when it was sent."""
         return self._produced[partition]
 
+    def hosting(self, partition: TopicIdPartition) -> set[int]:
+        """The brokers that host this incarnation: one that is cut off may have an older one of that name still."""
+        running = {node_id: broker for node_id, broker in self._brokers().items() if broker is not None}
+        hosted = {
+            node_id: broker.hosted.partitions.get(partition.topic_partition) for node_id, broker in running.items()
+        }
+        return {node_id for node_id, each in hosted.items() if each is not None and each.partition == partition}
+
     def lost_from(
         self, partition: TopicIdPartition, log: FinalLog, allowed: AllowedLosses, deleted_end: int = 0
     ) -> list[Anomaly]:

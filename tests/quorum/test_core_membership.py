@@ -14,7 +14,7 @@ from tierfetch.quorum.core.membership import ADD_TIMEOUT_MAX_MS
 from tierfetch.quorum.core.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest, VoteResponse
 from tierfetch.quorum.core.probation import on_epoch_reported
 from tierfetch.quorum.core.replica import Replica
-from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
+from tierfetch.quorum.core.state import Endpoint, LeaderAndEpoch, RaftState
 
 from .cluster import CLUSTER_ID, Cluster, InvariantBroken, Node, endpoints_of, key_of, voter_of, voters_of
 from .test_core_cluster import converge, crash, cut, isolate_leader, mend, start_all
@@ -54,6 +54,24 @@ def test_Q15_a_lone_voter_grows_to_three_and_survives_its_first() -> None:
     cluster.crash(1)
     assert cluster.run_until(lambda: cluster.leader() is not None, for_ms=10_000)
     assert cluster.values() == [b"kept"]
+
+
+def test_Q15_a_leader_that_listens_elsewhere_says_so_with_the_first_record_of_its_epoch() -> None:
+    """It follows nobody to whom it could report: its own records must say so, and once only."""
+    cluster = Cluster([1], observers=(2,), seed=1)
+    ready(cluster)
+    moved = (Endpoint("CONTROLLER", "node1", 9999),)
+    listens_at = lambda node: node.core.status.voters.voters.by_id[1].endpoints  # noqa: E731
+    offsets = []
+    for _ in range(2):
+        cluster.crash(1)
+        cluster.nodes[1].config = replace(cluster.nodes[1].config, endpoints=moved)
+        cluster.start(1)
+        ready(cluster)
+        assert cluster.run_until(lambda: all(listens_at(node) == moved for node in cluster.nodes.values()))
+        offsets.append(cluster.leader().core.status.voters.offset)
+    assert offsets[0] == offsets[1] > 0
+    assert change(cluster, add(2)) is ErrorCode.none
 
 
 def test_Q15_a_removed_leader_hands_over() -> None:

@@ -9,7 +9,7 @@
 
 The first is the earliest of those that were acknowledged before the question, or an earlier one; and one whose record
 is known is not older than that. Nothing is said where records may have been lost or deleted, or have been stamped by
-the leader.
+the leader; nor by a leader that has another incarnation of the topic, for ListOffsets names none.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ...judges.core.truth import ClusterTruth
 from ...machine.clock import EPOCH_MS
 from ..administrator import Administrator
 from ..client import NO_OFFSET, AttemptFailedError, SimClient
+from ..cluster_options import BROKERS
 
 BATCHES: Final = (5, 25)
 GAP_S: Final = 0.1
@@ -88,9 +89,11 @@ class SideLoads:
     async def _find(self, partition: TopicIdPartition, rng: Random) -> None:
         known = {offset: number for offset, (number, _) in self._administrator.acknowledged(partition).items()}
         wanted = rng.choice(list(known.values())) + rng.randint(-1, 1)
+        hosting = self._administrator.hosting(partition)
         with suppress(AttemptFailedError, KafkaError):
             offset = await self._client.list_offset(partition.topic_partition, EPOCH_MS + wanted)
-            if partition in self.places and not self._has_lost(partition):
+            is_of_it = BROKERS.get(self._client.leader_host) in hosting & self._administrator.hosting(partition)
+            if is_of_it and partition in self.places and not self._has_lost(partition):
                 self.found += 1
                 check_found(partition, wanted, offset, known, self._deleted_end(partition))
 

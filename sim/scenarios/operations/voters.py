@@ -10,8 +10,9 @@
 | raise kraft.version | of a quorum whose voters were configured                   | `judges.core.quorum.voters`       |
 
 `VOTERS_MIN` are left. A voter that listens elsewhere than the voters in the log say cannot be asked for its vote: one
-is moved at a time, where two others are left that all can reach, and none is removed until the log knows. A leader says
-so only once it follows, as in Apache Kafka. Controllers with auto-join add themselves again once they were removed.
+is moved at a time, where two others are left that all can reach, and none is removed until the log knows. If it leads,
+its epoch begins with where it listens; of two voters the other one cannot win, and has to if its log is longer.
+Controllers with auto-join add themselves again once they were removed.
 """
 
 from __future__ import annotations
