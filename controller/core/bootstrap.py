@@ -6,8 +6,8 @@
 | of `NEW_CLUSTER_LEVELS` | as there: those of Kafka's own `kafka-storage format`, as far as our brokers serve them |
 | any other | 0, until an operator raises it |
 
-Where formatting names `metadata.version`, it was Kafka's: its tool leaves out only what is at 0, so all others are at 0,
-and brokers of the release that it was asked for are let in.
+Where formatting names `metadata.version`, it was Kafka's: its tool leaves out only what is at 0, so all others are at
+0, and brokers of the release that it was asked for are let in.
 
 No broker has registered yet; one that does not support such a level is not let in. An existing cluster keeps what it
 has.
