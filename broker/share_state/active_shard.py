@@ -199,7 +199,10 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         """
         await self._write_all(self.shard.look_for(topic_ids()), lambda _: None)
         now_ms = self._now_ms()
-        await self._write_all(self.shard.fences_over(now_ms), lambda _: None, lambda state: is_over(state, now_ms))
+        over: list[ShareKey] = []
+        async for some in Slices(list(self.shard.held.items())):
+            over += [key for key, held in some if is_over(held.state, now_ms)]
+        await self._write_all(over, lambda _: None, lambda state: is_over(state, now_ms))
         log = self.partition.log
         before_ms = self._now_ms() - self._settings.prune_interval_ms
         cold = self.shard.cold(log.state.high_watermark, before_ms)[:COLD_MAX]

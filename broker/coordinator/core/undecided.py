@@ -4,7 +4,7 @@
     settle(key)                  a record outside of transactions came later: what waits for the key no longer counts
     end(producer)                its marker: if it commits, what came earlier than its values no longer counts either
 
-A marker moves no value to after those that came later: the log's cleaner keeps the record that is last, and what a
+A marker brings back no value that a later one has replaced: the log's cleaner keeps the record that is last, and what a
 coordinator knows does not depend on whether it has run. Kafka's coordinators compare the offsets of the records.
 """
 

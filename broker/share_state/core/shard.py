@@ -22,7 +22,7 @@ from uuid import UUID
 
 from ....light_dataclass import dataclass
 from .records import ShareKey, ShareRecord, Snapshot
-from .state import ShareState, applied, is_over
+from .state import ShareState, applied
 
 HELD_RECORDS: Final = 4
 HELD_RECORDS_MIN: Final = 1_000
@@ -131,11 +131,6 @@ class Shard:
             and key not in self.pending
         ]
         return [key for _, key in sorted(cold)]
-
-    def fences_over(self, now_ms: int) -> list[ShareKey]:
-        """Return the share-partitions of which a fence is left that no longer holds."""
-        over = [key for key, held in self.held.items() if is_over(held.state, now_ms)]
-        return sorted(key for key in over if key not in self.pending)
 
     # Topics.
 

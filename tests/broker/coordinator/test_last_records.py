@@ -354,7 +354,7 @@ def test_what_a_transaction_held_comes_where_its_marker_is() -> None:
 
 
 @pytest.mark.parametrize("later", [offset(2), (offset(0)[0], None)], ids=["commit", "tombstone"])
-def test_a_marker_moves_no_offset_behind_what_came_after_it(later: Pair) -> None:
+def test_a_marker_brings_back_no_offset_that_a_later_record_has_replaced(later: Pair) -> None:
     """The log's cleaner keeps the last record of a key, so a marker must not bring an earlier one back."""
     steps = [Step((offset(1),), producer_id=7), Step((later,)), Step(producer_id=7, marker=ControlType.COMMIT)]
     cleaned = steps[1:]

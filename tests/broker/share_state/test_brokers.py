@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tierfetch.broker.share_state import active_shard
 from tierfetch.broker.share_state.active_shard import ActiveShard
 from tierfetch.broker.share_state.core import state
+from tierfetch.broker.share_state.core.records import ShareKey
 from tierfetch.broker.share_state.core.state import NOT_GIVEN
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.base import Request, ResponseT
@@ -226,6 +228,25 @@ async def test_a_fence_goes_once_it_no_longer_holds_and_no_more_than_there_may_b
     monkeypatch.setattr(state, "FENCE_MS", 0)
     await nodes[1].shares.prune(shares.active)
     assert len(shares.active.shard) == 0
+
+
+async def test_a_fence_that_begins_again_while_old_ones_are_looked_for_stays(
+    nodes: Nodes, shares: Shares, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shares.ready()
+    assert await shares.delete(1) is NONE
+    monkeypatch.setattr(state, "FENCE_MS", 0)
+    (key,) = shares.active.shard.held
+    write_all = ActiveShard._write_all
+
+    async def later(active: ActiveShard, keys: list[ShareKey], *how: Any) -> None:
+        if keys:
+            await active.initialize(key, 2, 7)
+        await write_all(active, keys, *how)
+
+    monkeypatch.setattr(ActiveShard, "_write_all", later)
+    await nodes[1].shares.prune(shares.active)
+    assert (await shares.summary()).start_offset == 7
 
 
 async def test_another_coordinator_goes_on(nodes: Nodes, shares: Shares) -> None:

@@ -21,6 +21,7 @@ from tierfetch.broker.share_state.core.state import (
     deleted,
     initialized,
     is_fence,
+    is_over,
     read_by,
     rewritten,
     written,
@@ -172,12 +173,15 @@ def test_a_fence_goes_once_it_no_longer_holds_also_one_that_was_snapshotted_agai
     shard, left = Shard(), deleted(None, 5, NOW_MS)
     assert left is not None
     shard.replay(ShareRecord(A, left), 0)
-    shard.replay(ShareRecord(B, new()), 1)
-    shard.replay(ShareRecord(A, rewritten(shard.held[A].state, NOW_MS + FENCE_MS)), 2)
-    assert shard.fences_over(NOW_MS + FENCE_MS - 1) == []
-    assert shard.fences_over(NOW_MS + FENCE_MS) == [A]
+    shard.replay(ShareRecord(A, rewritten(shard.held[A].state, NOW_MS + FENCE_MS)), 1)
+    fence = shard.latest(A)
+    assert fence is not None
+    assert not is_over(fence, NOW_MS + FENCE_MS - 1)
+    assert is_over(fence, NOW_MS + FENCE_MS)
     shard.decided(ShareRecord(A, new(6)), object())
-    assert shard.fences_over(NOW_MS + FENCE_MS) == [], "it begins again"
+    begun_again = shard.latest(A)
+    assert begun_again is not None
+    assert not is_over(begun_again, NOW_MS + FENCE_MS)
 
 
 @pytest.mark.parametrize("state_epoch", [2, 3, -1])
