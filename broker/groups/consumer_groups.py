@@ -195,21 +195,22 @@ class ConsumerGroups(DecidedGroups[ConsumerGroup]):
 
     def _maybe_resolve(self, group: ConsumerGroup, world: World, visible: Visible) -> None:
         group_id = group.group_id
-        if not group.regex_members or group_id in self._resolving:
+        if not group.regex_uses or group_id in self._resolving:
             return
-        wanted = {member.regex for member in group.members.values() if member.regex}
         last = self._matched.get(group_id)
         if last is not None:
             passed_ms = world.now_ms - last.at_ms
+            if passed_ms < REGEX_INTERVAL_MS:
+                return
             is_new = bool(unresolved(group) - last.rejected)
             is_old = passed_ms >= world.settings.regex_refresh_interval_ms
             has_changed = last.topics_version != world.topics_version
-            if passed_ms < REGEX_INTERVAL_MS or not (is_new or is_old or has_changed):
+            if not (is_new or is_old or has_changed):
                 return
         rejected = frozenset() if last is None else last.rejected
         self._matched[group_id] = _Matched(None, world.now_ms, rejected)
         self._resolving.add(group_id)
-        self._runtime.spawn(self._resolve(group, sorted(each for each in wanted if each), visible))
+        self._runtime.spawn(self._resolve(group, sorted(group.regex_uses), visible))
 
     async def _resolve(self, group: ConsumerGroup, regexes: list[str], visible: Visible) -> None:
         group_id = group.group_id

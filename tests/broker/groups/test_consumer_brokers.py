@@ -326,6 +326,22 @@ async def test_a_member_that_is_refused_does_not_let_a_lost_one_stay(
     await until(lambda: not group.members)
 
 
+async def test_members_whose_removal_no_batch_holds_are_lost_one_write_after_the_other(
+    nodes: Nodes, one: Coordinator
+) -> None:
+    name = "c" * 20_000
+    for number in range(20):
+        assert (await one.beat(f"m{number}", group=name)).error_code is NONE
+    (active,) = nodes[1].groups.shards
+    group = active.shard.consumers[name]
+    for member in group.members:
+        group.sessions[member] = 0
+    active.consumers.set_timer(group)
+    await until(lambda: not group.members and not active.consumers._pending)
+    assert (await one.beat("n", group=name)).error_code is NONE
+    assert list(group.members) == ["n"]
+
+
 @pytest.mark.parametrize("fails_at", ["append", "queue"])
 async def test_a_lost_member_whose_removal_cannot_be_written_is_lost_later(
     nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch, fails_at: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -370,13 +371,17 @@ def test_an_expression_is_resolved_apart_from_the_heartbeat() -> None:
     stage, x = Stage(topics(a=1, b=1, c=1)), Client("x", topics=(), regex="a|b")
     assert stage.hear(x).assignment == {}
     assert unresolved(stage.group) == {"a|b"}
+    assert stage.group.regex_uses == {"a|b": 1}
     decision = Decision(stage.group)
     resolve(decision, {"a|b": Resolved(("a", "b"), 1, 2)}, stage.world)
     stage.log += decision.records
     assert stage.hear(x).assignment == {A: frozenset({0}), UUID(int=1001): frozenset({0})}
     assert stage.replayed().regexes == {"a|b": Resolved(("a", "b"), 1, 2)}
+    stage.hear(Client("y", topics=(), regex="a|b"))
     stage.hear(x, epoch=-1)
-    assert not stage.group.regexes
+    assert (stage.group.regex_uses, list(stage.group.regexes)) == ({"a|b": 1}, ["a|b"])
+    stage.hear(Client("y"), epoch=-1)
+    assert (stage.group.regex_uses, stage.group.regexes) == ({}, {})
 
 
 def test_most_members_choose_the_assignor() -> None:
@@ -744,6 +749,8 @@ class GroupMachine(RuleBasedStateMachine):
             again.apply(record)
         assert described(again) == described(self.stage.group)
         assert again.bytes_held == self.stage.group.bytes_held
+        used = Counter(member.regex for member in again.members.values() if member.regex)
+        assert again.regex_uses == self.stage.group.regex_uses == used
         compacted = ConsumerGroup("g")
         for record in self.stage.group.records():
             compacted.apply(record)

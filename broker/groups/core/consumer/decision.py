@@ -191,8 +191,7 @@ def remove_records(decision: Decision, member_id: str) -> None:
 
 def _forget_regex(decision: Decision, regex: str | None) -> None:
     group = decision.group
-    is_used = any(member.regex == regex for member in group.members.values())
-    if regex is not None and regex in group.regexes and not is_used:
+    if regex is not None and regex in group.regexes and regex not in group.regex_uses:
         decision.put(Kind.REGEX, regex, None)
 
 
@@ -201,7 +200,7 @@ def _forget_regex(decision: Decision, regex: str | None) -> None:
 
 def unresolved(group: ConsumerGroup) -> frozenset[str]:
     """Return the expressions of members whose topics are not known yet."""
-    return frozenset(member.regex for member in group.members.values() if member.regex) - frozenset(group.regexes)
+    return frozenset(group.regex_uses.keys() - group.regexes.keys())
 
 
 def resolve(decision: Decision, resolved: Mapping[str, Resolved], world: World) -> None:
@@ -210,8 +209,7 @@ def resolve(decision: Decision, resolved: Mapping[str, Resolved], world: World) 
     has_changed = False
     for regex, topics in resolved.items():
         known = group.regexes.get(regex)
-        is_used = any(member.regex == regex for member in group.members.values())
-        if is_used and (known is None or known.topics != topics.topics):
+        if regex in group.regex_uses and (known is None or known.topics != topics.topics):
             decision.put(Kind.REGEX, regex, topics)
             has_changed = True
     if has_changed:

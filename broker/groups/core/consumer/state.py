@@ -67,8 +67,8 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         """The member that owns a partition, or has still to give it up, by topic and number."""
         self.revocations = Deadlines()
         """When a member has to have given up what it must, or to have joined again."""
-        self.regex_members = 0
-        """The number of members with an expression."""
+        self.regex_uses: Counter[str] = Counter()
+        """How many members have each expression: what one costs does not depend on how many there are."""
         self.changed_ms: int | None = None
         """When the group epoch was bumped last; None if that was under another coordinator."""
 
@@ -108,7 +108,10 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         old = self.members.pop(member_id, None)
         if old is not None:
             self.bytes_held -= _bytes_of(member_id, old)
-            self.regex_members -= bool(old.regex)
+            if old.regex:
+                self.regex_uses[old.regex] -= 1
+                if not self.regex_uses[old.regex]:
+                    del self.regex_uses[old.regex]
             if old.instance_id is not None and self.static.get(old.instance_id) == member_id:
                 del self.static[old.instance_id]
         if member is None:
@@ -117,7 +120,8 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
             return
         self.members[member_id] = member
         self.bytes_held += _bytes_of(member_id, member)
-        self.regex_members += bool(member.regex)
+        if member.regex:
+            self.regex_uses[member.regex] += 1
         if member.instance_id is not None:
             self.static[member.instance_id] = member_id
 
