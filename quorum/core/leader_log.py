@@ -28,7 +28,7 @@ from .voters import KRAFT_VERSION_DYNAMIC, VoterNode, VotersAt, VoterSet
 
 def begin_epoch(replica: Replica, role: Leader) -> None:
     """The records that make this epoch real. With them go voters into the log that only a formatted snapshot names, and
-    this one as it is now: nobody else would say where it listens as long as it leads.
+    this one as it is now: as long as it leads, no other replica says where it listens.
     """
     role.has_begun = True
     voter_ids = tuple(node.id for node in replica.voters)

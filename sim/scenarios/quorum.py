@@ -413,7 +413,7 @@ class QuorumScenario:
         ]
         for voter in voters:
             port = self._ports[controller_host(voter.id)]
-            if voter.id != leader_id and (voter.endpoint is None or voter.endpoint.port != port):
+            if voter.endpoint is None or voter.endpoint.port != port:
                 found.append(f"voter {voter.id} listens at {port}, it is known at {voter.endpoint}")
         return found
 

@@ -10,8 +10,8 @@
 | raise kraft.version | of a quorum whose voters were configured                   | `judges.core.quorum.voters`       |
 
 `VOTERS_MIN` are left. A voter that listens elsewhere than the voters in the log say cannot be asked for its vote: one
-is moved at a time, where two others are left that all can reach, and none is removed until the log knows. If it leads,
-its epoch begins with where it listens; of two voters the other one cannot win, and has to if its log is longer.
+is moved at a time, where two others are left that all can reach, and none is removed until the log knows. (Of two
+voters the other one may have the longer log, and then neither can win.) A leader's epoch begins with where it listens.
 Controllers with auto-join add themselves again once they were removed.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from tierfetch.quorum.core import leader, membership
+from tierfetch.quorum.core import leader, leader_log, membership
 from tierfetch.quorum.core.effects import Truncate
 from tierfetch.quorum.core.replica import Replica
 from tierfetch.quorum.core.roles import Leader
@@ -58,4 +58,16 @@ def removed_leader_stays() -> Iterator[None]:
             original(replica, role)
 
     with patch.object(leader, "on_high_watermark", on_high_watermark):
+        yield
+
+
+@planted(
+    "a leader does not say where it listens",
+    file="quorum/core/leader_log.py",
+    scenario="quorum",
+    spares=(1, 2),
+    is_static_at_first=(False,),
+)
+def leader_keeps_its_place_to_itself() -> Iterator[None]:
+    with patch.object(leader_log, "_with_itself", lambda replica: replica.voters):
         yield
