@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from tierfetch.cli.local.cluster import CONTROLLER_ID, LocalCluster
-from tierfetch.cli.local.nodes import TIERFETCH, LocalNodes
+from tierfetch.cli.local.nodes import LOOPBACK, TIERFETCH, LocalNodes
 from tierfetch.cli.local.processes import poll
 from tierfetch.cli.local.quorum import LocalQuorum
 from tierfetch.tests.process.looks import image
@@ -216,7 +216,7 @@ class SplitCluster(WatchedCluster):
         own = self.machine.there if node == AWAY else self.machine.here
         return (
             found
-            | {"listeners": found["listeners"].replace(self.machine.here, own)}
+            | {"listeners": found["listeners"].replace(self.machine.here, own), "metrics.host": LOOPBACK}
             | self.broker_configs.get(node, {})
         )
 
