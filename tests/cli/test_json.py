@@ -47,6 +47,7 @@ def test_what_changes_a_cluster_prints_one_document(tierfetch_cluster: InProcess
     assert run("configs", "alter", "--topic", "t", "--set", "retention.ms=5", *cluster) == {
         "topic": "t",
         "broker": None,
+        "group": None,
         "set": {"retention.ms": "5"},
         "removed": [],
     }
