@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
+from tierfetch.protocol import OperatorError
+
 from ..systems import KAFKA
 
 PARTITIONS: Final = "partitions"
@@ -26,7 +28,7 @@ CLIENTS: Final = "clients"
 AXES: Final = (PARTITIONS, CLIENTS)
 
 
-class BadLineError(ValueError):
+class BadLineError(OperatorError):
     """A line of the file is not one that was written here."""
 
 

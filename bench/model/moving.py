@@ -24,7 +24,7 @@ from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.local.nodes import TIERFETCH
 from tierfetch.model import ClusterArrays, Inventory
 from tierfetch.planning import Goal, PlanFile, PlanOptions, ReplicaPlan, plan_file_of, plan_replicas
-from tierfetch.protocol import RetriableError
+from tierfetch.protocol import OperatorError, RetriableError
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, log_bytes
@@ -42,7 +42,7 @@ SAID_MAX: Final = 2_000
 """Characters of what a command said that an error repeats."""
 
 
-class NothingMovesError(RuntimeError):
+class NothingMovesError(OperatorError):
     """The scenario has nothing to move: it says nothing about the model."""
 
 
