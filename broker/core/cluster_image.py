@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from uuid import UUID
 
-from ...controller import ClientQuotas, directory_of
+from ...controller import LOST_DIRECTORY, ClientQuotas, directory_of, is_reserved_directory
 from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition, TopicPartition
 from ...security import SecurityProtocol
@@ -56,6 +56,14 @@ class BrokerRegistration:
     @property
     def may_join_isr(self) -> bool:
         return not (self.fenced or self.is_leaving)
+
+    def serves_from(self, directory: UUID | None) -> bool:
+        """Whether it serves a replica that lies there, as far as that is known. A directory that has gone offline is no
+        longer in its registration, while the replicas in it may stay registered there.
+        """
+        if directory == LOST_DIRECTORY:
+            return False
+        return not self.directory_ids or is_reserved_directory(directory) or directory in self.directory_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from ...controller import LOST_DIRECTORY, is_reserved_directory
 from ...protocol import (
     BROKER_ENDPOINTS,
     CLUSTER_OPERATIONS,
@@ -248,12 +247,7 @@ def _partition(
 
 def _is_online(image: ClusterImage, registration: PartitionRegistration, broker_id: int) -> bool:
     """Whether the broker is alive, and has the directory that its replica lies in, as far as that is known."""
-    if not _is_alive(image, broker_id):
-        return False
-    directory, known = registration.directory_of(broker_id), image.brokers[broker_id].directory_ids
-    if directory == LOST_DIRECTORY:
-        return False
-    return not known or is_reserved_directory(directory) or directory in known
+    return _is_alive(image, broker_id) and image.brokers[broker_id].serves_from(registration.directory_of(broker_id))
 
 
 def _is_alive(image: ClusterImage, broker_id: int) -> bool:

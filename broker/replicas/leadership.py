@@ -20,7 +20,6 @@ import random
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from ...controller import LOST_DIRECTORY
 from ...fetcher.core import (
     DivergingEpoch,
     FetchDecision,
@@ -304,13 +303,15 @@ class Leadership:
         }
 
     def _note_eligible(self, registration: PartitionRegistration) -> None:
-        """A replica that is lost has not served since; what it fetched before says nothing of its log."""
+        """A replica whose directory is lost or offline has not served since: what it fetched before says nothing of its
+        log, and the high watermark does not wait for it to join the ISR again.
+        """
         brokers = self._services.view.image.brokers.values()
         self.replicas.set_eligible(
             {
                 broker.id: broker.epoch
                 for broker in brokers
-                if broker.may_join_isr and registration.directory_of(broker.id) != LOST_DIRECTORY
+                if broker.may_join_isr and broker.serves_from(registration.directory_of(broker.id))
             }
         )
 

@@ -271,10 +271,11 @@ async def test_D3_a_replica_that_is_lost_is_not_taken_into_the_isr(
     """Though a fetch of it arrives that it sent before it was."""
     leadership = grow(led, monkeypatch, Asked(KafkaError(ErrorCode.ineligible_replica, "no")))
     await until(lambda: leadership.replicas.pending_isr is None)
-    await leadership._services.view.register(BrokerRegistration(2, "host", 9092))
+    there, offline = UUID(int=1 << 100), UUID(int=1 << 101)
+    await leadership._services.view.register(BrokerRegistration(2, "host", 9092, directory_ids=(there,)))
     registration = led.registration
     assert registration is not None
-    for directory, is_asked in ((LOST_DIRECTORY, False), (UUID(int=1 << 100), True)):
+    for directory, is_asked in ((LOST_DIRECTORY, False), (offline, False), (there, True)):
         led.note_registration(replace(registration, directories=(None, directory)))
         leadership.record_fetch(2, FollowerFetch(led.log.state.log_end_offset))
         assert (leadership.replicas.pending_isr is not None) is is_asked
