@@ -58,8 +58,8 @@ class BrokerRegistration:
         return not (self.fenced or self.is_leaving)
 
     def serves_from(self, directory: UUID | None) -> bool:
-        """Whether it serves a replica that lies there, as far as that is known. A directory that has gone offline is no
-        longer in its registration, while the replicas in it may stay registered there.
+        """Whether it serves a replica in that directory, as far as that is known. One that went offline is no longer in
+        its registration, while the replicas in it may stay registered there.
         """
         if directory == LOST_DIRECTORY:
             return False
