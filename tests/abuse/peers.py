@@ -48,7 +48,13 @@ from tierfetch.protocol.wire.primitives import BUFFER_TYPES
 from tierfetch.tests.abuse.attacks import connect, received_frame
 
 HEARTBEAT_S: Final = 0.5
-FEATURES: Final = (("metadata.version", 7, 30), ("kraft.version", 0, 1), ("transaction.version", 0, 2))
+FEATURES: Final = (
+    ("metadata.version", 7, 30),
+    ("kraft.version", 0, 1),
+    ("transaction.version", 0, 2),
+    ("group.version", 0, 1),
+    ("share.version", 0, 1),
+)
 
 
 @dataclass(frozen=True, slots=True)
