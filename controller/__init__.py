@@ -36,7 +36,7 @@ from .core.quotas.describe import describe_client_quotas
 from .core.refusals import is_from_another, refusal
 from .core.security.acls import describe_acls
 from .core.security.scram import describe_user_scram_credentials
-from .core.state import LOST_DIRECTORY
+from .core.state import LOST_DIRECTORY, has_directory
 from .image.client_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas, QuotaLimit
 from .image.delta import ConfigResource, ImageDelta
 from .image.image import BROKER_RESOURCE, METADATA_VERSION, TOPIC_RESOURCE, MetadataImage, taken_up_in_steps
@@ -90,6 +90,7 @@ __all__ = [
     "describe_client_quotas",
     "describe_user_scram_credentials",
     "directory_of",
+    "has_directory",
     "is_from_another",
     "is_reserved_directory",
     "open_controller",

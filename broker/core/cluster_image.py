@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from uuid import UUID
 
-from ...controller import LOST_DIRECTORY, ClientQuotas, directory_of, is_reserved_directory
+from ...controller import LOST_DIRECTORY, ClientQuotas, directory_of, has_directory
 from ...light_dataclass import dataclass
 from ...protocol import TopicIdPartition, TopicPartition
 from ...security import SecurityProtocol
@@ -61,9 +61,8 @@ class BrokerRegistration:
         """Whether it serves a replica in that directory, as far as that is known. One that went offline is no longer in
         its registration, while the replicas in it may stay registered there.
         """
-        if directory == LOST_DIRECTORY:
-            return False
-        return not self.directory_ids or is_reserved_directory(directory) or directory in self.directory_ids
+        is_known = bool(self.directory_ids) or directory == LOST_DIRECTORY
+        return not is_known or has_directory(directory, self.directory_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,11 @@ import logging
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 from random import Random
-from typing import Final
 from uuid import UUID
 
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import Slices, monotonic_ms
+from ...protocol.net import monotonic_ms
 from ...protocol.records import Compression, decompressed_bytes_max
 from ..coordinator import shard as runtime
 from ..coordinator.compacted_shard import CompactedShard
@@ -48,11 +47,9 @@ from .core.group_state import GroupState, refused
 from .core.memory import GroupMemory, bytes_of
 from .core.records import GroupKey, GroupRecord, GroupValue, decode_record, is_offset_key
 from .core.shard import Shard
+from .decided_groups import in_turns
 from .settings import CoordinatorSettings
 from .share_groups import ShareGroups, ShareSurroundings
-
-RESUME_WEIGHT: Final = 5
-"""What it costs to resume a group, in elements of `pace`."""
 
 _log = logging.getLogger(__name__)
 _of_peers = LimitedLog(_log)
@@ -312,10 +309,9 @@ class ActiveShard(CompactedShard[GroupRecord]):
     async def _prepare(self) -> None:
         await self.consumers.resume()
         await self.shares.resume()
-        async for some in Slices(list(self.shard.groups.items()), weight=RESUME_WEIGHT):
-            for group_id, group in some:
-                self._perform(group_id, group, group.resume(self.now))
-                self._account_for(group_id)
+        async for group in in_turns(list(self.shard.groups.values())):
+            self._perform(group.group_id, group, group.resume(self.now))
+            self._account_for(group.group_id)
 
     async def _resume(self, records: int) -> None:
         # Their markers may lie after the end that was read, so the replay has not seen them.

@@ -21,9 +21,9 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence, Sized
 from functools import partial
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
@@ -58,6 +58,24 @@ class Pending(Generic[GroupT]):
     committed: asyncio.Future[None]
     was: Any = None
     """What the group was before, if the decision made it a group of this kind."""
+
+
+class _WithMembers(Protocol):
+    @property
+    def members(self) -> Sized: ...
+
+
+_AnyGroupT = TypeVar("_AnyGroupT", bound=_WithMembers)
+
+
+async def in_turns(groups: Iterable[_AnyGroupT]) -> AsyncIterator[_AnyGroupT]:
+    """Yield groups for their members to get a deadline each; other work of the loop runs between them."""
+    had, turns = 0, pace()
+    for group in groups:
+        cost = RESUME_WEIGHT + len(group.members)
+        await turns.spend(cost, had)
+        had += cost
+        yield group
 
 
 class DecidedGroups(ABC, Generic[GroupT]):
@@ -188,11 +206,7 @@ class DecidedGroups(ABC, Generic[GroupT]):
 
     async def resume(self) -> None:
         """The partition is read: every member has a whole session from now on."""
-        had, turns = 0, pace()
-        for group in list(self._groups.values()):
-            cost = RESUME_WEIGHT + len(group.members)
-            await turns.spend(cost, had)
-            had += cost
+        async for group in in_turns(list(self._groups.values())):
             group.resume(monotonic_ms(), self._session_timeout_ms(group.group_id))
             self._account_for(group)
             self.set_timer(group)

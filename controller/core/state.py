@@ -6,7 +6,7 @@ fresh session, and learns the rest from heartbeats; until then a replica counts 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Generic, TypeVar
 from uuid import UUID
@@ -128,9 +128,12 @@ _DASH = 62
 
 def is_online(directory: UUID | None, broker: BrokerRegistration) -> bool:
     """Unassigned counts as online: the broker has not said yet. A broker without directories has not said at all."""
-    if directory is None or not broker.directories:
-        return True
-    return directory in broker.directories or (is_reserved_directory(directory) and directory != LOST_DIRECTORY)
+    return not broker.directories or has_directory(directory, broker.directories)
+
+
+def has_directory(directory: UUID | None, online: Collection[UUID | None]) -> bool:
+    """Whether a replica that is registered in this directory is online at a broker with these directories."""
+    return directory in online or (is_reserved_directory(directory) and directory != LOST_DIRECTORY)
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:

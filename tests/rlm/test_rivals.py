@@ -76,6 +76,18 @@ async def uploading(broker: Broker) -> None:
     await until(lambda: broker.storage.waiting)
 
 
+def held_before_the_upload(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Hold its copies where they wait for the quota. Return what is set when one is there, and what lets them go on."""
+    asked, admitted = asyncio.Event(), asyncio.Event()
+
+    async def admit(size_bytes: int) -> None:
+        asked.set()
+        await admitted.wait()
+
+    monkeypatch.setattr(broker.manager._services.copier, "admit", admit)
+    return asked, admitted
+
+
 def check_no_twins(shared: SharedMetadata) -> None:
     """No two copies of overlapping offsets were ever finished."""
     first_events = {e.segment_id: e for e in shared.events(PARTITION) if isinstance(e, RemoteLogSegmentMetadata)}
@@ -178,13 +190,7 @@ async def test_R1_copy_that_waited_for_the_quota_looks_again_before_it_starts(
     await old.fill(1)
     await uploading(old)
     await new.replicate_from(old)
-    admitted, asked = asyncio.Event(), asyncio.Event()
-
-    async def admit(size_bytes: int) -> None:
-        asked.set()
-        await admitted.wait()
-
-    monkeypatch.setattr(new.manager._services.copier, "admit", admit)
+    asked, admitted = held_before_the_upload(new, monkeypatch)
     await new.lead(1)
     await asked.wait()
     old.storage.gate.set()
@@ -201,13 +207,7 @@ async def test_R1_deposed_leader_that_begins_late_stops_neither_its_successor_no
     old: Broker, new: Broker, shared: SharedMetadata, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its disk hung, say: its started event comes after that of its successor, which is at its upload."""
-    admitted, asked = asyncio.Event(), asyncio.Event()
-
-    async def admit(size_bytes: int) -> None:
-        asked.set()
-        await admitted.wait()
-
-    monkeypatch.setattr(old.manager._services.copier, "admit", admit)
+    asked, admitted = held_before_the_upload(old, monkeypatch)
     await old.fill(1)
     await asked.wait()
     await new.replicate_from(old)
@@ -231,13 +231,7 @@ async def test_R1_leader_waits_for_no_copy_of_a_deposed_one_that_died_at_it(
     old: Broker, new: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The deposed leader ends between its started event, which comes late, and its upload."""
-    admitted, asked = asyncio.Event(), asyncio.Event()
-
-    async def admit(size_bytes: int) -> None:
-        asked.set()
-        await admitted.wait()
-
-    monkeypatch.setattr(old.manager._services.copier, "admit", admit)
+    asked, admitted = held_before_the_upload(old, monkeypatch)
     await old.fill(1)
     await asked.wait()
     await new.replicate_from(old)

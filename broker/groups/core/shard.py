@@ -127,7 +127,7 @@ class Shard:
         partition = TopicPartition(key.topic, key.partition)
         if value is not None:
             self.offsets.setdefault(key.group_id, {})[partition] = value
-            if not (key.group_id in self.groups or key.group_id in self.consumers or key.group_id in self.shares):
+            if key.group_id not in self.groups and not self.is_of_other_kind(key.group_id, self.groups):
                 self.groups[key.group_id] = Group(key.group_id, self.settings)
         elif key.group_id in self.offsets:
             self.offsets[key.group_id].pop(partition, None)
