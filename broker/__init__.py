@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 from ..doors import lazy_door
 
 if TYPE_CHECKING:
-    from .combined import CombinedConfig, open_combined, parse_combined
+    from .combined import CombinedConfig, only_of_controllers, open_combined, parse_combined
     from .embedded import EmbeddedBroker, join_cluster, open_server
     from .environment import NodeEnvironment
     from .metadata_topic import MetadataTopicReader
@@ -58,6 +58,7 @@ __all__ = [
     "join_cluster",
     "manager_config",
     "monitoring_endpoint",
+    "only_of_controllers",
     "open_broker",
     "open_combined",
     "open_server",
@@ -80,6 +81,7 @@ if not TYPE_CHECKING:
             "join_cluster": "embedded",
             "manager_config": "tier",
             "monitoring_endpoint": "metrics_endpoint",
+            "only_of_controllers": "combined",
             "open_broker": "node",
             "open_combined": "combined",
             "open_server": "embedded",

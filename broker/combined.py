@@ -16,7 +16,7 @@ nothing is decided differently. What the two share is the replica of the metadat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from itertools import chain
@@ -43,13 +43,20 @@ class CombinedConfig:
     broker: BrokerConfig
 
 
+def only_of_controllers(properties: Iterable[str]) -> set[str]:
+    """Return those of these keys that controllers alone obey."""
+    only_controller = CONTROLLER_KEYS - KEYS
+    return {key for key in properties if key in only_controller or key.startswith(REPLICA_PLACEMENT.prefix)}
+
+
 def parse_combined(properties: Mapping[str, str], source: str) -> tuple[CombinedConfig, list[str]]:
     """Return what each role takes, and warnings for keys that belong to neither. Raise ConfigError."""
-    only_controller = CONTROLLER_KEYS - KEYS
-    placement = {key for key in properties if key.startswith(REPLICA_PLACEMENT.prefix)}
-    of_broker = {key: value for key, value in properties.items() if key not in only_controller | placement}
+    only_controller = only_of_controllers(properties)
+    of_broker = {key: value for key, value in properties.items() if key not in only_controller}
     of_controller = {
-        key: value for key, value in properties.items() if key in CONTROLLER_KEYS | placement or is_security_key(key)
+        key: value
+        for key, value in properties.items()
+        if key in CONTROLLER_KEYS | only_controller or is_security_key(key)
     }
     broker, warnings = parse_broker_config(of_broker, source)
     return CombinedConfig(parse_controller_config(of_controller, source)[0], broker), warnings

@@ -11,16 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import click
 
-from ..broker import parse_combined
+from ..broker import only_of_controllers, parse_combined
 from ..broker.config import KEYS, parse_broker_config, unknown_keys
 from ..log.core import ConfigError, nearest_key
-from ..plugin_registry import REPLICA_PLACEMENT
-from ..quorum import CONTROLLER_KEYS
 from .local import LocalCluster, LocalServers
 
 SOURCE: Final = "--config"
@@ -42,8 +40,7 @@ OF_ONE_NODE: Final[Mapping[str, str]] = {
 def check_configs(given: Mapping[str, str], nodes: LocalCluster) -> list[str]:
     """Return warnings for what was `given` on the command line, which `nodes` have. ClickException."""
     is_combined = isinstance(nodes, LocalServers)
-    problems = [problem for key in given if (problem := _problem(key, given, is_combined=is_combined)) is not None]
-    if problems:
+    if problems := list(_problems(given, is_combined=is_combined)):
         raise _refused(problems)
     warnings: dict[str, None] = {}
     for node in nodes.nodes:
@@ -60,14 +57,15 @@ def _refused(problems: Sequence[str]) -> click.ClickException:
     return click.ClickException("\n".join([*dict.fromkeys(problems), "nothing was started"]))
 
 
-def _problem(key: str, given: Mapping[str, str], *, is_combined: bool) -> str | None:
-    if key in OF_ONE_NODE:
-        return f"{SOURCE} {key}: it is not the same for all brokers: {OF_ONE_NODE[key]}"
-    is_controllers = (key in CONTROLLER_KEYS and key not in KEYS) or key.startswith(REPLICA_PLACEMENT.prefix)
-    if is_controllers:
-        return None if is_combined else f"{SOURCE} {key}: controllers obey it, and --config is for brokers: --combined"
-    if key not in unknown_keys(given):
-        return None
-    nearest = nearest_key(key, KEYS - set(OF_ONE_NODE))
-    guess = "docs/config-keys.md has all keys" if nearest is None else f"did you mean {nearest}?"
-    return f"{SOURCE} {key}: unknown key; {guess}"
+def _problems(given: Mapping[str, str], *, is_combined: bool) -> Iterator[str]:
+    of_controllers = only_of_controllers(given)
+    unknown = set(unknown_keys(given)) - of_controllers
+    for key in given:
+        if key in OF_ONE_NODE:
+            yield f"{SOURCE} {key}: it is not the same for all brokers: {OF_ONE_NODE[key]}"
+        elif key in of_controllers and not is_combined:
+            yield f"{SOURCE} {key}: controllers obey it, and --config is for brokers: --combined"
+        elif key in unknown:
+            nearest = nearest_key(key, KEYS - set(OF_ONE_NODE))
+            guess = "docs/config-keys.md has all keys" if nearest is None else f"did you mean {nearest}?"
+            yield f"{SOURCE} {key}: unknown key; {guess}"

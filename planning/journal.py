@@ -264,10 +264,12 @@ class Journal:
         """Return the header as an operator has it from now on."""
         header = self.header
         waves = {(topic, partition): wave for topic, partition, wave in event.waves}
-        entries = [each.model_copy(update={"wave": waves.get(each.key, each.wave)}) for each in header.entries]
         return header.model_copy(
             update={
-                "entries": tuple(entries) if waves else header.entries,
+                "entries": tuple(
+                    each.model_copy(update={"wave": waves[each.key]}) if each.key in waves else each
+                    for each in header.entries
+                ),
                 "old_configs": event.old_configs or header.old_configs,
                 "warm_wait_s": header.warm_wait_s if event.warm_wait_s is None else event.warm_wait_s,
                 "shares_brokers": header.shares_brokers or event.shares_brokers,

@@ -10,7 +10,6 @@ remove that neither tierfetch nor the cluster knows is refused here.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -21,8 +20,6 @@ from ...protocol import ErrorCode, KafkaError
 from ...protocol.wire import GROUP_CONFIGS, ResourceType
 from ...security.core import is_dynamic_key
 
-CUTOFF: Final = 0.8
-"""The similarity from which on a key is named, as for the keys of a broker's file."""
 LENGTH_MAX: Final = 200
 """A longer key is no slip of the pen, and would be compared for long."""
 
@@ -40,13 +37,14 @@ def suggesting_keys(resource_type: int, keys: Iterable[str]) -> Iterator[None]:
 
 def near_key(keys: Iterable[str], known: Collection[str], offered: Collection[str]) -> str | None:
     """Return the offered key that is nearest to the first unknown one, None if all are known or none is near."""
+    from ...log.core import nearest_key
+
     for key in keys:
         if key not in known and len(key) <= LENGTH_MAX:
             if key.removeprefix("log.") in offered:  # a broker's name of a topic's config
                 return key.removeprefix("log.")
-            found = difflib.get_close_matches(key, sorted(offered), n=1, cutoff=CUTOFF)
-            if found:
-                return found[0]
+            if (nearest := nearest_key(key, offered)) is not None:
+                return nearest
     return None
 
 

@@ -21,7 +21,7 @@ from ...light_dataclass import dataclass
 from ...protocol import metadata_of
 from ...protocol.net import Address
 from ..command_config import make_client
-from .nodes import START_TIMEOUT_S, LocalNodes, NodeFailedError
+from .nodes import LOOPBACK, START_TIMEOUT_S, LocalNodes, NodeFailedError
 from .processes import free_ports
 from .quorum import LocalQuorum
 from .security import LocalSecurity
@@ -71,7 +71,7 @@ class LocalCluster(LocalNodes):
             self.quorum = LocalQuorum(
                 base, 1, configs=controller_configs, first_id=CONTROLLER_ID, ports=free[-1:], security=security
             )
-        self._controllers = controllers or f"127.0.0.1:{free[-1]}"
+        self._controllers = controllers or f"{LOOPBACK}:{free[-1]}"
         self.tier = tier
         self.configs = dict(configs or {})
         self.broker_configs: dict[int, dict[str, str]] = {}

@@ -56,7 +56,7 @@ class LocalServers(LocalCluster, LoopbackControllers):
         properties = super().properties(node)
         return properties | {
             "process.roles": "broker,controller",
-            "listeners": f"{properties['listeners']},CONTROLLER://127.0.0.1:{self.controller_ports[node]}",
+            "listeners": f"{properties['listeners']},CONTROLLER://{self.host(node)}:{self.controller_ports[node]}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": self.voters,
             "controlled.shutdown.timeout.ms": "5000",  # the last to stop find no majority of controllers

@@ -140,10 +140,10 @@ class FloatingAddress:
 class _Quorum(LocalQuorum):
     """Its controller serves at `here`."""
 
-    here = "127.0.0.1"
+    here = LOOPBACK
 
-    def properties(self, node: int) -> dict[str, str]:
-        return {key: value.replace("127.0.0.1", self.here) for key, value in super().properties(node).items()}
+    def host(self, node: int) -> str:
+        return self.here
 
     def wait_serving(self, node: int) -> None:
         """The brokers wait for it."""
@@ -209,16 +209,14 @@ class SplitCluster(WatchedCluster):
         quorum = _Quorum(base, 1, configs=configs, first_id=CONTROLLER_ID, ports=[self.controller_port])
         quorum.here = machine.here
         self.quorum = quorum
+        self._controllers = quorum.bootstrap_controllers
         self.machine = machine
 
+    def host(self, node: int) -> str:
+        return self.machine.there if node == AWAY else self.machine.here
+
     def properties(self, node: int) -> dict[str, str]:
-        found = {key: value.replace("127.0.0.1", self.machine.here) for key, value in super().properties(node).items()}
-        own = self.machine.there if node == AWAY else self.machine.here
-        return (
-            found
-            | {"listeners": found["listeners"].replace(self.machine.here, own), "metrics.host": LOOPBACK}
-            | self.broker_configs.get(node, {})
-        )
+        return super().properties(node) | {"metrics.host": LOOPBACK}
 
     def command(self, node: int, config: Path) -> Sequence[str]:
         command = LocalNodes.command(self, node, config)
