@@ -85,7 +85,7 @@ def main(count: int, records_per_s: float, steady_s: float, path: Path) -> None:
             shown = 0
             for step in steps:
                 step()
-                results.write(path, " ".join(["python -m bench", *sys.argv[1:]]))
+                results.write(path)
                 for figure in results.figures()[shown:]:
                     console.print(f"{figure.case}: {figure.quantity} {figure.median:.2f} {figure.unit}")
                 shown = len(results.figures())
