@@ -145,6 +145,11 @@ def cpu_seconds(pids: list[int]) -> float:
     return sum(time.clock_gettime(cpu_clock(pid)) for pid in pids)
 
 
+def pss_mib(pid: int) -> float:
+    """Return the memory of a process: what it shares with others counts by its share."""
+    return float(psutil.Process(pid).memory_full_info().pss / (1 << 20))
+
+
 def cpu_clock(pid: int) -> int:
     """Return the id of a process's CPU clock, as clock_getcpuclockid(3) makes it on Linux."""
     return (~pid << 3) | 2
