@@ -89,7 +89,7 @@ def main(
     with ExitStack() as stack:
         base = stack.enter_context(scratch())
         reader = stack.enter_context(reader_process())
-        servers = [stack.enter_context(_serving(system, base, places, size_mb)) for system in systems]
+        servers = [stack.enter_context(_serving(console, system, base, places, size_mb)) for system in systems]
         servers += [stack.enter_context(_bare(way, servers[0])) for way in WAYS]
         _measure(console, results, reader, servers, measured, rounds)
     print_report(console, results, measured, [system.name for system in systems])
@@ -98,11 +98,12 @@ def main(
 
 
 @contextmanager
-def _serving(system: System, base: Path, places: Sequence[str], size_mb: int) -> Iterator[Server]:
+def _serving(console: Console, system: System, base: Path, places: Sequence[str], size_mb: int) -> Iterator[Server]:
     """Run a broker that has the topics."""
     own = base / system.name
     with system.run(own, 1, True, {"log.retention.check.interval.ms": "1000"}) as cluster:
         for place in places:
+            console.print(f"{system.name}: {size_mb:,} MB are written, {place}")
             configs = {"segment.bytes": str(SEGMENT_BYTES), **CONFIGS[place]}
             create_topic(cluster, [[1]] * PARTITIONS, configs, TOPICS[place])
             produce(cluster, PARTITIONS, size_mb * 1_000_000, RECORD_BYTES, topic=TOPICS[place])

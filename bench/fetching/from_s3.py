@@ -115,6 +115,7 @@ def main(
     except S3UnavailableError as error:
         raise click.ClickException(str(error)) from error
     with scratch() as base:
+        console.print(f"{size_mb:,} MB are written, and moved to the store")
         with _arena(base, size_mb, range_kib << 10, max(counts)) as arena:
             _measure(console, results, arena, counts, rounds)
         console.print(f"first bytes: {probes} of each kind, a round trip of {round_trip_ms:g} ms")
