@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,11 +31,10 @@ from . import (
     startup,
 )
 from .coordinators import groups, loading, scale, transactions
-from .lab.jars import KafkaUnavailableError, kafka_jars
-from .measure import Results
+from .measure import Results, scratch
 from .partitions import producers
 from .secure import tls
-from .systems import KAFKA, TIERFETCH, System
+from .systems import System, systems_of
 
 Benchmark = Callable[[System, Path, Results, int, int], None]
 BENCHMARKS: dict[str, Benchmark] = {
@@ -95,24 +92,14 @@ def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_pat
     and `spark` have options of their own: `python -m bench all --help`.
     """
     console = Console()
-    systems = [TIERFETCH]
-    if against == "kafka":
-        try:
-            kafka_jars()
-            systems.append(KAFKA)
-        except KafkaUnavailableError as error:
-            console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
-    results, command = Results(), " ".join(["python -m bench", *sys.argv[1:]])
+    systems, results = systems_of(against, console), Results()
     for round_number in range(rounds):
         for system in systems:
             console.print(f"{name}, round {round_number + 1} of {rounds}: {system.name}")
-            base = Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
-            try:
+            with scratch() as base:
                 BENCHMARKS[name](system, base, results, size_mb, runs)
-            finally:
-                shutil.rmtree(base, ignore_errors=True)
             # A run that is ended early has what it measured until then.
-            results.write(json_path, command)
+            results.write(json_path)
     results.print(console)
     console.print(f"Figures: {json_path}")
 

@@ -7,6 +7,8 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -93,9 +95,9 @@ class Results:
             table.add_row(case, figure.quantity, f"{figure.system} (n={len(figure.values)})", figure.spread(), ratio)
         console.print(table)
 
-    def write(self, path: Path, command: str) -> None:
+    def write(self, path: Path) -> None:
         document = {
-            "command": command,
+            "command": command_line(),
             "commit": commit(),
             "machine": machine(),
             "load": [min(self.loads, default=0), max(self.loads, default=0)],
@@ -104,6 +106,18 @@ class Results:
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def command_line() -> str:
+    """Return the command that makes the figures of this process."""
+    return " ".join(["python -m bench", *sys.argv[1:]])
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory for what a benchmark runs, as long as the block lasts."""
+    with tempfile.TemporaryDirectory(prefix="tierfetch-bench-", ignore_cleanup_errors=True) as base:
+        yield Path(base)
 
 
 def machine() -> str:
@@ -129,6 +143,11 @@ class Elapsed:
 def cpu_seconds(pids: list[int]) -> float:
     """Return the CPU time of all threads of these processes, those that have ended too, to the microsecond."""
     return sum(time.clock_gettime(cpu_clock(pid)) for pid in pids)
+
+
+def pss_mib(pid: int) -> float:
+    """Return the memory of a process: what it shares with others counts by its share."""
+    return float(psutil.Process(pid).memory_full_info().pss / (1 << 20))
 
 
 def cpu_clock(pid: int) -> int:

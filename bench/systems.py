@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from rich.console import Console
+
 from tierfetch.cli.local import Child, LocalCluster, LocalQuorum, TierSettings
 
+from .lab.jars import KafkaUnavailableError, kafka_jars
 from .lab.kafka import CONTROLLER_ID, KafkaCluster
 
 
@@ -89,3 +92,18 @@ def _set_kafka(cluster: Cluster, broker: int, configs: Mapping[str, str]) -> Non
 
 TIERFETCH = System("tierfetch", _run_tierfetch, _set_tierfetch)
 KAFKA = System("kafka", _run_kafka, _set_kafka)
+
+
+def can_run_kafka(console: Console) -> bool:
+    """Return whether Apache Kafka can be run here; if not, the console says why."""
+    try:
+        kafka_jars()
+    except KafkaUnavailableError as error:
+        console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
+        return False
+    return True
+
+
+def systems_of(against: str, console: Console) -> list[System]:
+    """Return what `--against kafka` or `--against nothing` measures, as far as it runs here."""
+    return [TIERFETCH, KAFKA] if against == "kafka" and can_run_kafka(console) else [TIERFETCH]

@@ -18,6 +18,8 @@ from .systems import Cluster
 TOPIC = "bench"
 STEP_TIMEOUT_S = 300.0
 BATCH_RECORDS = 500
+PER_TOPIC = 1_000
+"""Apache Kafka makes no topic of 10,000 partitions in one request."""
 SILENCE_MAX_S = 30.0
 
 
@@ -36,6 +38,11 @@ def create_topic(cluster: Cluster, assignment: list[list[int]], configs: Mapping
             if not error.args[0].retriable():
                 raise
     wait_isr(cluster, {partition: set(replicas) for partition, replicas in enumerate(assignment)}, name)
+
+
+def topics_of(prefix: str, count: int) -> dict[str, int]:
+    """Return the topics of so many partitions, with the number of each."""
+    return {f"{prefix}-{first // PER_TOPIC}": min(PER_TOPIC, count - first) for first in range(0, count, PER_TOPIC)}
 
 
 def isr_of(client: AdminClient, topic: str) -> dict[int, set[int]]:

@@ -22,6 +22,7 @@ from confluent_kafka import Consumer
 from tierfetch.cli.local import poll
 
 from ..systems import Cluster
+from .real_members import settings_of
 
 MEMBERS: Final = 5
 TIMEOUT_S: Final = 120.0
@@ -83,15 +84,7 @@ def measure_kill(cluster: Cluster, topic: str, partitions: int, protocol: str, g
 
 
 def _consume(servers: str, topic: str, group_id: str, protocol: str) -> None:
-    config: dict[str, str | int | bool] = {
-        "bootstrap.servers": servers,
-        "group.id": group_id,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "queued.max.messages.kbytes": 64,
-        "log_level": 0,
-        "group.protocol": "classic" if protocol == "classic" else "consumer",
-    }
+    config = settings_of(servers, protocol, group_id)
     if protocol == "classic":
         config |= {"session.timeout.ms": SESSION_TIMEOUT_MS, "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS}
     consumer = Consumer(config)

@@ -17,7 +17,7 @@ TIMEOUT_S: Final = 120.0
 def measure_real(cluster: Cluster, topic: str, protocol: str, group_id: str) -> float:
     """Return the seconds until each of `MEMBERS` consumers, which start at once, has a record."""
     began = time.perf_counter()
-    consumers = [Consumer(_settings(cluster, protocol, group_id)) for _ in range(MEMBERS)]
+    consumers = [Consumer(settings_of(cluster.bootstrap_servers, protocol, group_id)) for _ in range(MEMBERS)]
     try:
         waiting = set(range(MEMBERS))
         with ThreadPoolExecutor(MEMBERS) as pool:
@@ -28,9 +28,9 @@ def measure_real(cluster: Cluster, topic: str, protocol: str, group_id: str) -> 
             consumer.close()
 
 
-def _settings(cluster: Cluster, protocol: str, group_id: str) -> dict[str, str | int | bool]:
+def settings_of(servers: str, protocol: str, group_id: str) -> dict[str, str | int | bool]:
     common: dict[str, str | int | bool] = {
-        "bootstrap.servers": cluster.bootstrap_servers,
+        "bootstrap.servers": servers,
         "group.id": group_id,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",

@@ -22,14 +22,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from tierfetch.protocol import ErrorCode
 from tierfetch.protocol.messages.groups import FindCoordinatorRequest
 from tierfetch.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from tierfetch.protocol.net import Address
 
-from ..measure import Elapsed, Results, elapsed
+from ..measure import Elapsed, Results, elapsed, pss_mib
 from ..systems import Cluster, System
 from ..workload import create_topic
 from .population import Kind, Population
@@ -41,7 +39,6 @@ TOPIC: Final = "coordinated"
 GROUPS: Final = {Kind.CONSUMER: 1_000, Kind.SHARE: 100}
 MEMBERS_EACH: Final = 10
 WAVES: Final = 3
-MIB: Final = 1 << 20
 LOOK_INTERVAL_S: Final = 0.01
 LOAD_TIMEOUT_S: Final = 120.0
 CONFIGS: Final = {
@@ -80,7 +77,7 @@ class _Run:
 
     async def measure(self) -> None:
         async with self._population() as population:
-            before = [_pss_mib(pid) for pid in self._pids]
+            before = [pss_mib(pid) for pid in self._pids]
             with elapsed(self._pids) as joining:
                 waves = await population.settle()
             self._add("settled", joining.wall_s, "s")
@@ -95,7 +92,7 @@ class _Run:
                     for offset in range(WAVES):
                         await population.commit(offset)
                 self._add_each("commit", committing)
-            grown = max(_pss_mib(pid) - old for pid, old in zip(self._pids, before, strict=True))
+            grown = max(pss_mib(pid) - old for pid, old in zip(self._pids, before, strict=True))
             self._add("memory of the coordinator", grown, "MiB")
             if self._kind is Kind.CONSUMER:
                 self._add("loaded after a change of coordinator", await self._change(population), "s")
@@ -151,7 +148,3 @@ async def _load_s(group_id: str, old: Address, survivor: Address) -> float:
                 return time.perf_counter() - began
     finally:
         await client.close()
-
-
-def _pss_mib(pid: int) -> float:
-    return float(psutil.Process(pid).memory_full_info().pss) / MIB

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from rich.console import Console
 from tierfetch.cli.options import table_console
 
 from ..lab.s3 import S3UnavailableError, s3_program
-from ..measure import Results
+from ..measure import Results, scratch
 from .phases import Case, Phase, cases
 from .report import add_pooled, add_round, print_report
 from .session import Load, session
@@ -64,7 +61,7 @@ def main(
     load = Load(size_mb, records_per_s, alone_s)
     for case in measured:
         _measure(console, results, case, load, rounds)
-        results.write(path, " ".join(["python -m bench", *sys.argv[1:]]))
+        results.write(path)
     print_report(console, results, measured)
     console.print(f"Figures: {path}")
 
@@ -83,16 +80,12 @@ def _that_run(tiers: tuple[str, ...], console: Console) -> list[str]:
 def _measure(console: Console, results: Results, case: Case, load: Load, rounds: int) -> None:
     """Run a case's cluster through all rounds. A round that fails ends the benchmark."""
     pooled = defaultdict[Phase, list[float]](list)
-    base = Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
-    try:
-        with session(case, base, load) as running:
-            for number in range(rounds):
-                console.print(f"{case.name}: round {number + 1} of {rounds}")
-                found = running.measure(number)
-                add_round(results, case, found)
-                for phase, one in found.items():
-                    pooled[phase] += one.latencies_ms
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
+    with scratch() as base, session(case, base, load) as running:
+        for number in range(rounds):
+            console.print(f"{case.name}: round {number + 1} of {rounds}")
+            found = running.measure(number)
+            add_round(results, case, found)
+            for phase, one in found.items():
+                pooled[phase] += one.latencies_ms
     for phase, latencies in pooled.items():
         add_pooled(results, case, phase, latencies)

@@ -7,10 +7,8 @@ what the file does not have yet.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,9 +21,8 @@ from rich.console import Console
 
 from tierfetch.cli.options import table_console
 
-from ..lab.jars import KafkaUnavailableError, kafka_jars
-from ..measure import commit, machine
-from ..systems import KAFKA, TIERFETCH, System
+from ..measure import commit, machine, scratch
+from ..systems import System, systems_of
 from . import clients, partitions
 from .draw import draw
 from .points import AXES, CLIENTS, PARTITIONS, Line, Point, Settings, curves, is_of, line_of, missing, planned
@@ -88,7 +85,7 @@ def main(
     lines_path.parent.mkdir(parents=True, exist_ok=True)
     if again:
         lines_path.unlink(missing_ok=True)
-    systems = {system.name: system for system in _systems(against, console)}
+    systems = {system.name: system for system in systems_of(against, console)}
     done = [line for line in read_lines(lines_path) if is_of(line, settings, commit())]
     points = missing(planned(axes, counts, list(systems), rounds), done)
     console.print(f"{len(done)} points are in {lines_path}, {len(points)} will be measured")
@@ -100,20 +97,9 @@ def main(
         done.append(line)
     print_report(console, done)
     if any(line.figures for line in done):
-        results_of(done).write(path, " ".join(["python -m bench", *sys.argv[1:]]))
+        results_of(done).write(path)
     console.print(f"Figures: {path}, points: {lines_path}")
     _draw(console, path, done)
-
-
-def _systems(against: str, console: Console) -> list[System]:
-    if against == "nothing":
-        return [TIERFETCH]
-    try:
-        kafka_jars()
-    except KafkaUnavailableError as error:
-        console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
-        return [TIERFETCH]
-    return [TIERFETCH, KAFKA]
 
 
 def read_lines(path: Path) -> list[Line]:
@@ -136,14 +122,13 @@ def append_line(path: Path, line: Line) -> None:
 def measured(point: Point, system: System, settings: Settings) -> Line:
     """Measure a point. What one of the systems cannot hold is a line too, with the figures until then."""
     figures: dict[str, float] = {}
-    failure, began, base = None, time.time(), Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
-    try:
-        MEASURES[point.axis](system, base, point.count, settings, figures)
-    except (OSError, RuntimeError, KafkaException, psutil.Error) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        failure = reason[:REASON_CHARACTERS_MAX]
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
+    failure, began = None, time.time()
+    with scratch() as base:
+        try:
+            MEASURES[point.axis](system, base, point.count, settings, figures)
+        except (OSError, RuntimeError, KafkaException, psutil.Error) as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            failure = reason[:REASON_CHARACTERS_MAX]
     return Line(point, settings, commit(), machine(), os.getloadavg()[0], int(began), figures, failure)
 
 

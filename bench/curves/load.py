@@ -19,12 +19,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-import psutil
-
 from tierfetch.protocol import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.wire import ProducePartition, ProduceRequest, ProduceTopic
+
+from ..measure import pss_mib
 
 PRODUCE_VERSION: Final = 7
 """The last version whose answer has its error code at a place that only the topic's name moves."""
@@ -131,10 +131,10 @@ async def send(clients: Sequence[Client], requests: int, broker_pid: int) -> Loa
     if failures:
         raise RefusedError(f"{len(failures)} clients failed: {failures[0]}")
     wall_s = time.perf_counter() - began
-    pss_mib = psutil.Process(broker_pid).memory_full_info().pss / (1 << 20)
+    memory_mib = pss_mib(broker_pid)
     for client in clients:
         client.close()
-    return Load(len(latencies_ms), wall_s, latencies_ms, pss_mib)
+    return Load(len(latencies_ms), wall_s, latencies_ms, memory_mib)
 
 
 async def recover(clients: Sequence[Client]) -> float:

@@ -17,26 +17,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
 from tierfetch.cli.local import poll
+from tierfetch.protocol import TopicPartition
 
-from ..measure import Elapsed, cpu_seconds
+from ..measure import Elapsed, cpu_seconds, pss_mib
 from ..systems import Cluster, System
-from ..workload import STEP_TIMEOUT_S, admin, log_bytes
+from ..workload import STEP_TIMEOUT_S, admin, log_bytes, topics_of
 from .points import Settings
 
 LEADER: Final = 1
 FOLLOWER: Final = 2
 TOPICS: Final = "curve"
-PER_TOPIC: Final = 1_000
-"""Apache Kafka makes no topic of 10,000 partitions in one request."""
 RECORD_BYTES: Final = 1_000
 BATCH_RECORDS_MAX: Final = 500
 TURNS_MIN: Final = 4
@@ -47,25 +44,11 @@ LOOK_SHARE: Final = 0.05
 """Looks at the files take this share of the time at most: with many partitions a look is long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A partition."""
-
-    topic: str
-    partition: int
-
-
-def topics_of(count: int) -> dict[str, int]:
-    """Return the topics of so many partitions, with the number of each."""
-    return {
-        f"{TOPICS}-{number}": min(PER_TOPIC, count - number * PER_TOPIC) for number in range(-(-count // PER_TOPIC))
-    }
-
-
-def batches(count: int, records: int) -> Iterator[tuple[Target, int]]:
+def batches(count: int, records: int) -> Iterator[tuple[TopicPartition, int]]:
     """Yield which partition gets how many records next, until all records are given: round the partitions."""
     size = max(1, min(BATCH_RECORDS_MAX, records // (count * TURNS_MIN)))
-    targets = [Target(topic, number) for topic, of_topic in topics_of(count).items() for number in range(of_topic)]
+    topics = topics_of(TOPICS, count)
+    targets = [TopicPartition(topic, number) for topic, of_topic in topics.items() for number in range(of_topic)]
     turn = 0
     while records > 0:
         yield targets[turn % count], min(size, records)
@@ -79,7 +62,7 @@ def measure(system: System, base: Path, count: int, settings: Settings, figures:
         _create(cluster, count, figures)
         _produce_all(cluster, count, settings.size_mb, figures)
         time.sleep(SETTLE_S)
-        figures["memory of the leader, MiB"] = _pss_mib(cluster.process(LEADER).pid)
+        figures["memory of the leader, MiB"] = pss_mib(cluster.process(LEADER).pid)
         _fail_over(cluster, count, figures)
         _start(cluster, count, figures)
         _catch_up(cluster, count, settings.size_mb, figures)
@@ -88,7 +71,7 @@ def measure(system: System, base: Path, count: int, settings: Settings, figures:
 def _create(cluster: Cluster, count: int, figures: dict[str, float]) -> None:
     client, began = admin(cluster), time.monotonic()
     configs = {"min.insync.replicas": "1", "segment.bytes": str(64 << 20)}
-    for name, of_topic in topics_of(count).items():
+    for name, of_topic in topics_of(TOPICS, count).items():
         topic = NewTopic(
             name, num_partitions=of_topic, replica_assignment=[[LEADER, FOLLOWER]] * of_topic, config=configs
         )
@@ -176,7 +159,7 @@ def _produce(cluster: Cluster, broker: int, count: int, records: int, acks: str)
 def _producers(cluster: Cluster, broker: int, count: int) -> Mapping[str, Producer]:
     """Return a producer for each topic: it asks for the metadata of that one alone."""
     options = {"bootstrap.servers": f"127.0.0.1:{cluster.port(broker)}", "acks": "all", "linger.ms": 5, "log_level": 0}
-    return {topic: Producer(options) for topic in topics_of(count)}
+    return {topic: Producer(options) for topic in topics_of(TOPICS, count)}
 
 
 def _burst(producers: Mapping[str, Producer], count: int) -> float:
@@ -189,7 +172,7 @@ def _burst(producers: Mapping[str, Producer], count: int) -> float:
         if error is not None:
             failures.append(str(error))
 
-    for topic, of_topic in topics_of(count).items():
+    for topic, of_topic in topics_of(TOPICS, count).items():
         for number in range(of_topic):
             producers[topic].produce(topic, b"v", partition=number, on_delivery=delivered)
     for _ in poll(STEP_TIMEOUT_S, f"a record of each of {count} partitions to be acknowledged", 0.005):
@@ -203,13 +186,9 @@ def _burst(producers: Mapping[str, Producer], count: int) -> float:
 
 
 def _wait_isrs(cluster: Cluster, ask: int, count: int, wanted: set[int]) -> None:
-    client, topics = admin(cluster, ask), topics_of(count)
+    client, topics = admin(cluster, ask), topics_of(TOPICS, count)
     for _ in poll(STEP_TIMEOUT_S, f"the ISRs of {count} partitions to be {wanted}", 0.05):
         found = client.list_topics(timeout=STEP_TIMEOUT_S).topics
         isrs = [set(each.isrs) for name in topics if name in found for each in found[name].partitions.values()]
         if len(isrs) == count and all(isr == wanted for isr in isrs):
             return
-
-
-def _pss_mib(pid: int) -> float:
-    return float(psutil.Process(pid).memory_full_info().pss / (1 << 20))

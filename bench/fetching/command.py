@@ -6,9 +6,6 @@ same size, in as many partitions; a connection reads its partitions one after an
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,9 +18,8 @@ from rich.console import Console
 from tierfetch.cli.options import table_console
 
 from ..consume import wait_moved
-from ..lab.jars import KafkaUnavailableError, kafka_jars
-from ..measure import Results, cpu_seconds
-from ..systems import KAFKA, TIERFETCH, Cluster, System
+from ..measure import Results, cpu_seconds, scratch
+from ..systems import Cluster, System, systems_of
 from ..workload import create_topic, produce
 from .bare import WAYS, bare_requests, bare_server
 from .cache import make_cold, make_warm
@@ -88,39 +84,26 @@ def main(
 ) -> None:
     """What brokers serve to fetches of a reader that decodes nothing, as MB/s, CPU and a share of bare loops."""
     console, results = table_console(), Results()
-    systems = [TIERFETCH, *_kafka_if_it_runs(against, console)]
+    systems = systems_of(against, console)
     measured = list(cases(places, caches, counts))
-    base = Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
-    try:
-        with ExitStack() as stack:
-            reader = stack.enter_context(reader_process())
-            servers = [stack.enter_context(_serving(system, base, places, size_mb)) for system in systems]
-            servers += [stack.enter_context(_bare(way, servers[0])) for way in WAYS]
-            _measure(console, results, reader, servers, measured, rounds)
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
+    with ExitStack() as stack:
+        base = stack.enter_context(scratch())
+        reader = stack.enter_context(reader_process())
+        servers = [stack.enter_context(_serving(console, system, base, places, size_mb)) for system in systems]
+        servers += [stack.enter_context(_bare(way, servers[0])) for way in WAYS]
+        _measure(console, results, reader, servers, measured, rounds)
     print_report(console, results, measured, [system.name for system in systems])
-    results.write(path, " ".join(["python -m bench", *sys.argv[1:]]))
+    results.write(path)
     console.print(f"Figures: {path}")
 
 
-def _kafka_if_it_runs(against: str, console: Console) -> list[System]:
-    if against == "nothing":
-        return []
-    try:
-        kafka_jars()
-    except KafkaUnavailableError as error:
-        console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
-        return []
-    return [KAFKA]
-
-
 @contextmanager
-def _serving(system: System, base: Path, places: Sequence[str], size_mb: int) -> Iterator[Server]:
+def _serving(console: Console, system: System, base: Path, places: Sequence[str], size_mb: int) -> Iterator[Server]:
     """Run a broker that has the topics."""
     own = base / system.name
     with system.run(own, 1, True, {"log.retention.check.interval.ms": "1000"}) as cluster:
         for place in places:
+            console.print(f"{system.name}: {size_mb:,} MB are written, {place}")
             configs = {"segment.bytes": str(SEGMENT_BYTES), **CONFIGS[place]}
             create_topic(cluster, [[1]] * PARTITIONS, configs, TOPICS[place])
             produce(cluster, PARTITIONS, size_mb * 1_000_000, RECORD_BYTES, topic=TOPICS[place])

@@ -6,9 +6,7 @@ broker is compared with.
 
 from __future__ import annotations
 
-import multiprocessing
 import multiprocessing.connection
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .reader import TIMEOUT_S, Reading, ReadingFailedError
+from .reader import Reading, ReadingFailedError, answer_all, asked, reading_process
 from .requests import pieces
 
 if TYPE_CHECKING:
@@ -90,40 +88,18 @@ class Downloader:
 
     def read(self, shares: Sequence[Sequence[Range]]) -> Reading:
         """Read all shares. ReadingFailedError as `download_all`."""
-        self._pipe.send([list(share) for share in shares])
-        answer = self._pipe.recv()
-        if isinstance(answer, str):
-            raise ReadingFailedError(answer)
-        assert isinstance(answer, Reading), answer
-        return answer
+        return asked(self._pipe, [list(share) for share in shares])
 
 
 @contextmanager
 def downloader_process(port: int, bucket: str, connections: int) -> Iterator[Downloader]:
     """Run the process as long as the block lasts. Its client has a connection for each thread."""
-    context = multiprocessing.get_context("spawn")
-    ours, its = context.Pipe()
-    process = context.Process(target=_serve, args=(its, port, bucket, connections), daemon=True)
-    process.start()
-    its.close()
-    assert process.pid is not None, "a started process has an id"
-    try:
-        yield Downloader(ours, process.pid)
-    finally:
-        ours.close()
-        process.join(TIMEOUT_S)
+    with reading_process(_serve, port, bucket, connections) as (pipe, pid):
+        yield Downloader(pipe, pid)
 
 
 def _serve(pipe: multiprocessing.connection.Connection, port: int, bucket: str, connections: int) -> None:
     from ..lab.s3 import client_of
 
     client = client_of(port, connections)
-    while True:
-        try:
-            shares = pipe.recv()
-        except EOFError:
-            os._exit(0)
-        try:
-            pipe.send(download_all(client, bucket, shares))
-        except OSError as error:
-            pipe.send(str(error) or type(error).__name__)
+    answer_all(pipe, lambda shares: download_all(client, bucket, shares))

@@ -10,10 +10,7 @@ Then the first byte, with a store that is far away: see `first_byte`.
 
 from __future__ import annotations
 
-import shutil
 import statistics
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -29,7 +26,7 @@ from tierfetch.cli.options import table_console
 
 from ..consume import wait_moved
 from ..lab.s3 import BUCKET, S3UnavailableError, s3_program, s3_server
-from ..measure import Figure, Results, cpu_seconds, machine
+from ..measure import Figure, Results, cpu_seconds, machine, scratch
 from ..soak.probe import scraped
 from ..systems import TIERFETCH, run_tierfetch
 from ..workload import create_topic, produce
@@ -117,17 +114,15 @@ def main(
         s3_program()
     except S3UnavailableError as error:
         raise click.ClickException(str(error)) from error
-    base = Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
-    try:
+    with scratch() as base:
+        console.print(f"{size_mb:,} MB are written, and moved to the store")
         with _arena(base, size_mb, range_kib << 10, max(counts)) as arena:
             _measure(console, results, arena, counts, rounds)
         console.print(f"first bytes: {probes} of each kind, a round trip of {round_trip_ms:g} ms")
         for probe in first_byte.probes(base, round_trip_ms / 1000, probes):
             add_probe(results, probe)
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
     print_report(console, results, counts)
-    results.write(path, " ".join(["python -m bench", *sys.argv[1:]]))
+    results.write(path)
     console.print(f"Figures: {path}")
 
 

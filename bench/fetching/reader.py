@@ -19,10 +19,10 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from .requests import PreparedRequest
@@ -157,36 +157,56 @@ class Reader:
 
     def read(self, port: int, shares: Sequence[Share]) -> Reading:
         """Read all shares. ReadingFailedError as `read_all`."""
-        self._pipe.send((port, [list(share) for share in shares]))
-        answer = self._pipe.recv()
-        if isinstance(answer, str):
-            raise ReadingFailedError(answer)
-        assert isinstance(answer, Reading), answer
-        return answer
+        return asked(self._pipe, (port, [list(share) for share in shares]))
 
 
 @contextmanager
 def reader_process() -> Iterator[Reader]:
     """Run the reader's process as long as the block lasts."""
-    context = multiprocessing.get_context("spawn")
-    ours, its = context.Pipe()
-    process = context.Process(target=_serve, args=(its,), daemon=True)
-    process.start()
-    its.close()
-    try:
-        yield Reader(ours)
-    finally:
-        ours.close()
-        process.join(TIMEOUT_S)
+    with reading_process(_serve) as (pipe, _):
+        yield Reader(pipe)
 
 
 def _serve(pipe: multiprocessing.connection.Connection) -> None:
+    answer_all(pipe, lambda question: read_all(*question))
+
+
+def asked(pipe: multiprocessing.connection.Connection, question: object) -> Reading:
+    """Return what a process that reads has to say to this. ReadingFailedError."""
+    pipe.send(question)
+    answer = pipe.recv()
+    if isinstance(answer, str):
+        raise ReadingFailedError(answer)
+    assert isinstance(answer, Reading), answer
+    return answer
+
+
+def answer_all(pipe: multiprocessing.connection.Connection, read: Callable[[Any], Reading]) -> NoReturn:
+    """Answer each question with a reading, or with why there is none. The process ends once the other end is closed."""
     while True:
         try:
-            port, shares = pipe.recv()
+            question = pipe.recv()
         except EOFError:
             os._exit(0)
         try:
-            pipe.send(read_all(port, shares))
+            pipe.send(read(question))
         except OSError as error:
             pipe.send(str(error) or type(error).__name__)
+
+
+@contextmanager
+def reading_process(
+    serve: Callable[..., None], *arguments: object
+) -> Iterator[tuple[multiprocessing.connection.Connection, int]]:
+    """Run `serve(pipe, *arguments)` in a process as long as the block lasts; yields our end of the pipe, and its id."""
+    context = multiprocessing.get_context("spawn")
+    ours, its = context.Pipe()
+    process = context.Process(target=serve, args=(its, *arguments), daemon=True)
+    process.start()
+    its.close()
+    assert process.pid is not None, "a started process has an id"
+    try:
+        yield ours, process.pid
+    finally:
+        ours.close()
+        process.join(TIMEOUT_S)

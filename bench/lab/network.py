@@ -51,7 +51,7 @@ class ShapedNetwork:
 
     def inside(self, node: int, command: Sequence[str]) -> list[str]:
         """Return what runs the command in the node's namespace."""
-        return ["ip", "netns", "exec", self._namespace(node), *command]
+        return ["ip", "netns", "exec", self._name(node), *command]
 
     def __enter__(self) -> Self:
         try:
@@ -68,14 +68,14 @@ class ShapedNetwork:
     def __exit__(self, *_: object) -> None:
         for node in self._rates:
             with suppress(NetworkRefusedError):
-                _run("ip", "netns", "del", self._namespace(node))
+                _run("ip", "netns", "del", self._name(node))
             with suppress(NetworkRefusedError):  # at once: the kernel takes an interface away some time after its peer
-                _run("ip", "link", "del", self._link(node))
+                _run("ip", "link", "del", self._name(node))
         with suppress(NetworkRefusedError):
             _run("ip", "link", "del", self._prefix)
 
     def _add(self, node: int, rate: float | None) -> None:
-        namespace, link = self._namespace(node), self._link(node)
+        namespace = link = self._name(node)
         _run("ip", "netns", "add", namespace)
         _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", namespace)
         _run("ip", "link", "set", link, "master", self._prefix, "up")
@@ -88,10 +88,8 @@ class ShapedNetwork:
             _run("tc", "qdisc", "add", "dev", link, *shape)
             _run("tc", "-n", namespace, "qdisc", "add", "dev", "eth0", *shape)
 
-    def _namespace(self, node: int) -> str:
-        return f"{self._prefix}-{node}"
-
-    def _link(self, node: int) -> str:
+    def _name(self, node: int) -> str:
+        """Return what its namespace and this end of its link are called."""
         return f"{self._prefix}-{node}"
 
 

@@ -14,8 +14,9 @@ from tierfetch.cli.model.calibrate import measured_machine
 from tierfetch.cli.options import table_console
 from tierfetch.model import Calibrations, System
 
-from ..lab.jars import KafkaUnavailableError, kafka_jars
 from ..lab.network import refusal
+from ..measure import command_line
+from ..systems import can_run_kafka
 from .draw import drawn
 from .judge import RUNS_MIN
 from .record import Record
@@ -93,7 +94,7 @@ def main(
         raise click.UsageError("--scenarios chooses, --random draws: give one")
     if links_mb_s is not None and (why := refusal()):
         raise click.ClickException(f"networks that limit cannot be made here: {why}")
-    record = _read(path) if resume and path.exists() else Record(path, " ".join(["python -m bench", *sys.argv[1:]]))
+    record = _read(path) if resume and path.exists() else Record(path, command_line())
     _check_same(record, seed, links_mb_s)
     record.seed = seed
     record.forget_unfinished(calibration_runs, runs)
@@ -146,11 +147,4 @@ def _chosen(wanted: tuple[str, ...]) -> list[Scenario]:
 
 def _systems(against: str, console: Console) -> list[System]:
     systems: list[System] = [] if against == "only-kafka" else ["tierfetch"]
-    if against == "nothing":
-        return systems
-    try:
-        kafka_jars()
-    except KafkaUnavailableError as error:
-        console.print(f"[yellow]Apache Kafka is left out: {error}[/]")
-        return systems
-    return [*systems, "kafka"]
+    return [*systems, "kafka"] if against != "nothing" and can_run_kafka(console) else systems

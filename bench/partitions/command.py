@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import Final
 
 import click
-import psutil
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
@@ -41,21 +40,20 @@ from tierfetch.cli.local import LocalCluster, LocalQuorum, free_ports, poll
 from tierfetch.cli.options import table_console
 
 from ..lab.kafka import CONTROLLER_ID
-from ..measure import Results, cpu_seconds
+from ..measure import Results, cpu_seconds, pss_mib
 from ..soak.probe import OWN_PAUSES, PAUSES, scraped
 from ..systems import TIERFETCH
+from ..workload import topics_of
 from .bare_loop import BareLoop
 
 FIRST: Final = 1
 SECOND: Final = 2
 WITNESS: Final = 3
-PER_TOPIC: Final = 1_000
 STEP_TIMEOUT_S: Final = 600.0
 SETTLE_S: Final = 20.0
 """First collections, checkpoints and reports of a cluster that was just made are over by then."""
 VALUE: Final = b"v" * 1_000
 PAUSE_MAX_S: Final = 0.05
-MIB: Final = 1 << 20
 PRODUCER: Final = {"acks": "all", "linger.ms": 5, "log_level": 0}
 PRODUCERS: Final = 10
 """librdkafka sends a request for each partition, and a broker answers those of a connection in turn."""
@@ -85,7 +83,7 @@ def main(count: int, records_per_s: float, steady_s: float, path: Path) -> None:
             shown = 0
             for step in steps:
                 step()
-                results.write(path, " ".join(["python -m bench", *sys.argv[1:]]))
+                results.write(path)
                 for figure in results.figures()[shown:]:
                     console.print(f"{figure.case}: {figure.quantity} {figure.median:.2f} {figure.unit}")
                 shown = len(results.figures())
@@ -100,9 +98,7 @@ class _Run:
         self._cluster = cluster
         self._quorum = quorum
         self._results = results
-        self._topics = {
-            f"many-{first}": min(PER_TOPIC, count - first * PER_TOPIC) for first in range(-(-count // PER_TOPIC))
-        }
+        self._topics = topics_of("many", count)
         self._count = count
         producer = {"bootstrap.servers": cluster.bootstrap_servers, **PRODUCER}
         self._producers = [Producer(producer) for _ in range(PRODUCERS)]
@@ -146,8 +142,8 @@ class _Run:
             longest_s, over = pauses_between(own_before[broker], self._scraped(broker, OWN_PAUSES))
             self._add(case, "longest own part of a pause, at most", longest_s * 1000, "CPU ms")
             self._add(case, f"own parts above {PAUSE_MAX_S * 1000:.0f} ms", over, f"in {seconds:.0f} s")
-            self._add(case, "PSS", _pss_mib(self._cluster.process(broker).pid), "MiB")
-        self._add("steady, the controller", "PSS", _pss_mib(self._quorum.process(CONTROLLER_ID).pid), "MiB")
+            self._add(case, "PSS", pss_mib(self._cluster.process(broker).pid), "MiB")
+        self._add("steady, the controller", "PSS", pss_mib(self._quorum.process(CONTROLLER_ID).pid), "MiB")
 
     def kill(self) -> None:
         used_s = self._cpu_s(SECOND)
@@ -261,10 +257,6 @@ class _Run:
 
     def _cpu_s(self, broker: int) -> float:
         return cpu_seconds([self._cluster.process(broker).pid])
-
-
-def _pss_mib(pid: int) -> float:
-    return float(psutil.Process(pid).memory_full_info().pss) / MIB
 
 
 def pauses_between(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[float, int]:

@@ -26,7 +26,7 @@ from tierfetch.cli.local import LocalCluster, LocalQuorum, TierSettings, free_po
 from tierfetch.cli.options import table_console
 
 from ..lab.kafka import CONTROLLER_ID
-from ..measure import commit, machine
+from ..measure import command_line, commit, machine
 from .probe import Node, quantile
 from .verdict import MIB, SAMPLES_MIN, Growth, Sample, growths, latency_growths
 from .work import Work
@@ -131,7 +131,7 @@ class _Soak:
     def _write(self) -> None:
         """Written at each look: an interrupted run has figures too."""
         document = {
-            "command": " ".join(["python -m bench", *sys.argv[1:]]),
+            "command": command_line(),
             "commit": commit(),
             "machine": machine(),
             "rows": self.rows,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..measure import Figure, Results, machine
+from ..measure import Figure, Results, machine, scratch
 from . import decoder, memory, planning, table, tiny
 
 PARTS = ("decoder", "planning", "memory", "tiny", "table")
@@ -29,16 +26,14 @@ BESIDE = "librdkafka"
 def main(parts: tuple[str, ...], size_mb: int, runs: int, json_path: Path) -> None:
     """The Spark source beside a librdkafka consumer of the same data, and its decoder, plans and memory."""
     console, results = Console(), Results()
-    command = " ".join(["python -m bench", *sys.argv[1:]])
     for part in parts or PARTS:
         console.print(part)
-        base = Path(tempfile.mkdtemp(prefix="tierfetch-bench-"))
         try:
-            run(part, base, results, size_mb, runs, console.print)
+            with scratch() as base:
+                run(part, base, results, size_mb, runs, console.print)
         finally:
-            shutil.rmtree(base, ignore_errors=True)
             if results.loads:
-                results.write(json_path, command)
+                results.write(json_path)
     report(console, results)
     console.print(f"Figures: {json_path}")
 

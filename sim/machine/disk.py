@@ -70,7 +70,6 @@ class DiskFaults:
     something fail with `error_share`, but syncs of open files with `sync_error_share`; `fail_calls` are numbers of such
     calls, from now on, that fail too (1 is the next). Syncs of partitions' logs fail also with `lost_page_share`: what
     they were to write has left the page cache by the time at which the file is opened again. What opens a file or a
-    directory fails with `open_files_share`, without a descriptor.
     directory fails with `open_files_share`, without a descriptor left.
     """
 

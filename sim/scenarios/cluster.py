@@ -191,7 +191,7 @@ class ClusterScenario:
             roll=self._roll,
             unclean_topics=(TOPIC,) if self.options.unclean else (),
             rises=self.options.rises,
-            share_offsets=self._make_resets(),
+            share_offsets=self._make_resets() if self.options.resets else None,
         )
         self.operations = Operations(ROWS, self._crew, self._do, self.world.record)
         controllers = self.nodes.controller_ids
@@ -200,10 +200,9 @@ class ClusterScenario:
         self._impostors = Impostors(controllers, self.truth, self._is_in_contact, self.world.rng("impostors"))
         self.injector.immediate_faults |= self._immediate_faults()
 
-    def _make_resets(self) -> ShareOffsets | None:
+    def _make_resets(self) -> ShareOffsets:
         partitions = [TopicPartition(SHARED_IN, number) for number in range(SHARED_PARTITIONS)]
-        made = ShareOffsets(partitions, self._addresses, self.world.rng("share offsets' operator"), self._has_lost)
-        return made if self.options.resets else None
+        return ShareOffsets(partitions, self._addresses, self.world.rng("share offsets' operator"), self._has_lost)
 
     def _make_judges(self) -> list[Judge]:
         """Make all judges, and the clients, which ask some of them."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from ...broker import CombinedConfig, parse_combined
 from ...broker.config import BrokerConfig, parse_broker_config
-from ...controller import METADATA_VERSION
+from ...controller import METADATA_VERSION, NEW_CLUSTER_LEVELS
 from ...controller.records import FeatureLevelRecord, encode_record
 from ...light_dataclass import dataclass
 from ...quorum import ControllerConfig, parse_controller_config
@@ -59,7 +59,7 @@ DIRECTORIES_SHARE: Final = 0.1
 DIRECTORY_HANG_MS: Final = 1_500
 UNCLEAN_SHARE: Final = 0.15
 """The share of seeds in which unclean elections are allowed at times, and the main topic begins so."""
-METADATA_VERSION_MAX: Final = 30
+METADATA_VERSION_MAX: Final = NEW_CLUSTER_LEVELS[METADATA_VERSION]
 METADATA_VERSIONS: Final = (METADATA_VERSION_MAX,) * 27 + (25, 28, 29)
 """What clusters begin with; 4.0-IV3, and those around the one that brokers ask for pending uploads from."""
 RENEWS_SHARE: Final = 0.4

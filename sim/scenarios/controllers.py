@@ -47,18 +47,7 @@ def controller_config(
 ) -> ControllerConfig:
     """One of a static quorum of these, which listens at `port`; `overrides` by Kafka's keys."""
     voters = ",".join(f"{voter}@{controller_host(voter)}:{CONTROLLER_PORT}" for voter in node_ids)
-    config, warnings = parse_controller_config(
-        {
-            "node.id": str(node_id),
-            "listeners": f"CONTROLLER://{controller_host(node_id)}:{port}",
-            "controller.quorum.voters": voters,
-            "log.dirs": "/metadata",
-            **(overrides or {}),
-        },
-        "simulation",
-    )
-    assert not warnings, warnings
-    return config
+    return _parsed(node_id, port, {"controller.quorum.voters": voters, **(overrides or {})})
 
 
 def dynamic_config(
@@ -67,17 +56,17 @@ def dynamic_config(
     """One of a quorum whose voters are in its log (KIP-853). These of its controllers know the leader, at one of
     `PORTS`.
     """
-    servers = [f"{controller_host(each)}:{listens}" for each in node_ids for listens in PORTS]
-    config, warnings = parse_controller_config(
-        {
-            "node.id": str(node_id),
-            "listeners": f"CONTROLLER://{controller_host(node_id)}:{port}",
-            "controller.quorum.bootstrap.servers": ",".join(servers),
-            "log.dirs": "/metadata",
-            **(overrides or {}),
-        },
-        "simulation",
-    )
+    servers = ",".join(f"{controller_host(each)}:{listens}" for each in node_ids for listens in PORTS)
+    return _parsed(node_id, port, {"controller.quorum.bootstrap.servers": servers, **(overrides or {})})
+
+
+def _parsed(node_id: int, port: int, keys: Mapping[str, str]) -> ControllerConfig:
+    own = {
+        "node.id": str(node_id),
+        "listeners": f"CONTROLLER://{controller_host(node_id)}:{port}",
+        "log.dirs": "/metadata",
+    }
+    config, warnings = parse_controller_config({**own, **keys}, "simulation")
     assert not warnings, warnings
     return config
 

@@ -45,7 +45,7 @@ def test_each_node_has_an_address_and_a_rate_either_way_until_the_end() -> None:
     with ShapedNetwork({1: 1e6, 2: None}) as made:
         assert f"{made.address(1)}/24" in said(*made.inside(1, ["ip", "addr", "show", "dev", "eth0"]))
         assert "rate 8Mbit" in said(*made.inside(1, ["tc", "qdisc", "show", "dev", "eth0"]))
-        assert "rate 8Mbit" in said("tc", "qdisc", "show", "dev", made._link(1))
+        assert "rate 8Mbit" in said("tc", "qdisc", "show", "dev", made._name(1))
         assert "tbf" not in said(*made.inside(2, ["tc", "qdisc", "show", "dev", "eth0"]))
         reached = made.inside(1, ["ip", "route", "get", made.own_address])
         assert "dev eth0" in said(*reached)

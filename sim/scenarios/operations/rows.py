@@ -108,19 +108,13 @@ async def _switch_unclean(crew: Crew, rng: Random) -> None:
     await crew.administrator.switch_unclean(rng.choice([*crew.unclean_topics, *crew.administrator.side_topics]))
 
 
-async def _alter_offsets(crew: Crew, rng: Random) -> None:
+def _offsets_of(crew: Crew) -> ShareOffsets:
     assert crew.share_offsets is not None, "no share group"
-    await crew.share_offsets.alter(rng)
+    return crew.share_offsets
 
 
-async def _delete_offsets(crew: Crew, _: Random) -> None:
-    assert crew.share_offsets is not None, "no share group"
-    await crew.share_offsets.delete()
-
-
-async def _look_at_offsets(crew: Crew, _: Random) -> None:
-    assert crew.share_offsets is not None, "no share group"
-    await crew.share_offsets.look()
+def _has_offsets(crew: Crew) -> bool:
+    return crew.share_offsets is not None and bool(crew.share_offsets.known)
 
 
 def _raises(name: str) -> Row[Crew]:
@@ -181,19 +175,19 @@ ROWS: Final[Sequence[Row[Crew]]] = (
         name="alter share offsets",
         weight=6,
         is_possible=lambda crew: crew.share_offsets is not None,
-        act=_alter_offsets,
+        act=lambda crew, rng: _offsets_of(crew).alter(rng),
     ),
     Row(
         name="delete share offsets",
         weight=2,
-        is_possible=lambda crew: crew.share_offsets is not None and bool(crew.share_offsets.known),
-        act=_delete_offsets,
+        is_possible=_has_offsets,
+        act=lambda crew, _: _offsets_of(crew).delete(),
     ),
     Row(
         name="look at share offsets",
         weight=6,
-        is_possible=lambda crew: crew.share_offsets is not None and bool(crew.share_offsets.known),
-        act=_look_at_offsets,
+        is_possible=_has_offsets,
+        act=lambda crew, _: _offsets_of(crew).look(),
     ),
     _raises("share.version"),
     _raises("metadata.version"),

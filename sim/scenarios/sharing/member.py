@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field
 from random import Random
@@ -222,7 +222,7 @@ class ShareMember:
             raise LaterError(f"{self._name}: {partition} has no leader")
         return self._leaders[partition]
 
-    async def _work(self, address: Address, session: _Session, given: Iterable[Given]) -> None:
+    async def _work(self, address: Address, session: _Session, given: Sequence[Given]) -> None:
         """Decide what becomes of records, and say so, some of it later than the lock lasts."""
         if self._renewals is not None and self._renewals.random() < RENEW_SHARE:
             await self._renew(address, session, given, self._renewals)
@@ -247,7 +247,7 @@ class ShareMember:
                 return kind
         return Kind.ACCEPT
 
-    async def _renew(self, address: Address, session: _Session, given: Iterable[Given], rng: Random) -> None:
+    async def _renew(self, address: Address, session: _Session, given: Sequence[Given], rng: Random) -> None:
         """Work for a while, renew the locks of all that was given, and work on, some of it for too long."""
         await self._shared.pause(rng.uniform(*BEFORE_RENEWAL_S))
         said: Said = {}

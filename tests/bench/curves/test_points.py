@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tierfetch.bench.curves.bends import BEND, bend, is_before, reading
 from tierfetch.bench.curves.command import append_line, measured, read_lines
-from tierfetch.bench.curves.partitions import BATCH_RECORDS_MAX, PER_TOPIC, batches, topics_of
+from tierfetch.bench.curves.partitions import BATCH_RECORDS_MAX, batches
 from tierfetch.bench.curves.points import (
     AXES,
     BadLineError,
@@ -26,6 +26,7 @@ from tierfetch.bench.curves.points import (
 )
 from tierfetch.bench.curves.report import cells, results_of
 from tierfetch.bench.systems import System
+from tierfetch.bench.workload import PER_TOPIC, topics_of
 
 SETTINGS = Settings(100, 1_000)
 
@@ -182,7 +183,7 @@ def test_a_reading_names_both_bends_and_the_ratio_at_the_largest_common_count() 
 
 @given(st.integers(1, 12_000))
 def test_topics_have_all_partitions_and_none_too_many(count: int) -> None:
-    found = topics_of(count)
+    found = topics_of("curve", count)
     assert sum(found.values()) == count
     assert all(1 <= size <= PER_TOPIC for size in found.values())
 
