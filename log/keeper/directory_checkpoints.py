@@ -248,7 +248,8 @@ def _lower(at_least: Offsets, offsets: Offsets) -> Steps[Offsets]:
 
 def _log_start(log: PartitionLog) -> int | None:
     state = log.state
-    is_needed = state.config.remote_storage_enable or state.log_start_offset > state.segments.first_base_offset
+    # Also where the first segment begins there: a crash may bring back the files of those that were deleted before it.
+    is_needed = state.config.remote_storage_enable or state.log_start_offset > 0
     return state.log_start_offset if state.log_start_known and is_needed else None
 
 

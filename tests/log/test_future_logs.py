@@ -490,7 +490,9 @@ class Interleaving:
     async def crash(self) -> None:
         await self.node.log.flush()
         await self.node.manager.upkeep.save_checkpoints()
+        log_start_offset = self.node.log.state.log_start_offset
         await self.node.restart(self.random)
+        assert self.node.log.state.log_start_offset == log_start_offset, "what was deleted does not come back"
         self.node.recorded = None
 
     async def switch(self) -> None:
@@ -506,6 +508,7 @@ steps_of = st.lists(
 
 
 @example(["append", "append", "assign_epoch", "append", "assign_epoch", "delete_records", "append", "truncate"], 47534)
+@example(["roll", "delete_records", "delete_records", "crash", "retain", "crash"], 2)
 @settings(max_examples=100, deadline=None)
 @given(steps_of, st.integers(0, 1 << 16))
 def test_D4_whatever_happens_to_a_log_while_it_moves_it_has_the_same_batches(steps: list[str], seed: int) -> None:

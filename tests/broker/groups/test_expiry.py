@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tierfetch.broker.groups.coordinator import GroupCoordinator
+from tierfetch.broker.groups.decided_groups import in_turns
 from tierfetch.protocol import ErrorCode
 
 RETENTION_MS = 1
@@ -72,3 +73,21 @@ async def test_D10_the_loop_is_free_while_many_groups_are_looked_at() -> None:
         await asyncio.sleep(0)
     assert len(many.expired) == 10_000
     assert turns > 40
+
+
+async def test_D10_the_loop_is_free_while_many_members_are_resumed() -> None:
+    """Each gets a deadline, so a group costs what it has members."""
+    groups = [SimpleNamespace(members=range(995)) for _ in range(20)]
+    resumed, turns = 0, 0
+
+    async def resume() -> None:
+        nonlocal resumed
+        async for _ in in_turns(groups):
+            resumed += 1
+
+    resuming = asyncio.create_task(resume())
+    while not resuming.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert resumed == 20
+    assert turns > 10, "two groups of a thousand in an iteration"
