@@ -154,6 +154,9 @@ async def _copy(current: PartitionLog, future: PartitionLog, offset: int) -> int
     """Append what follows; if compaction has left nothing, continue at the log's end."""
     end_offset = current.state.log_end_offset
     data = await _read(current, offset, TURN_BYTES)
+    if data and parse_header(data).base_offset < offset:
+        # The current log was truncated, and the log start is within its next batch: below it epochs prove nothing.
+        return await _restart(current, future)
     if data:
         await _append(current, future, data)
     elif future.state.log_end_offset == offset < end_offset:

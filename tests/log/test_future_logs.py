@@ -505,10 +505,14 @@ class Interleaving:
 steps_of = st.lists(
     st.sampled_from([name for name in vars(Interleaving) if not name.startswith("_") and name != "run"]), max_size=20
 )
+BEGINS_WITHIN_A_BATCH = (
+    "retain assign_epoch copy truncate assign_epoch truncate append truncate assign_epoch roll append delete_records"
+)
 
 
 @example(["append", "append", "assign_epoch", "append", "assign_epoch", "delete_records", "append", "truncate"], 47534)
 @example(["roll", "delete_records", "delete_records", "crash", "retain", "crash"], 2)
+@example(BEGINS_WITHIN_A_BATCH.split(), 354)
 @settings(max_examples=100, deadline=None)
 @given(steps_of, st.integers(0, 1 << 16))
 def test_D4_whatever_happens_to_a_log_while_it_moves_it_has_the_same_batches(steps: list[str], seed: int) -> None:
