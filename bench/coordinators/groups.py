@@ -38,6 +38,8 @@ TOPIC: Final = "grouped"
 STEP_TIMEOUT_S: Final = 120.0
 KILLS: Final = 2
 """Members of a group that are killed: how far each is from its heartbeat is chance."""
+KILLS_OF_PROCESSES: Final = 4
+"""Groups of librdkafka that lose a member, each at another share of the heartbeat's interval."""
 RECOVERED: Final = "recovered after a kill"
 SESSIONS: Final = {
     "group.consumer.session.timeout.ms": "10000",
@@ -91,8 +93,9 @@ class _Case:
             self._add(self.case, "CPU of the brokers", _cpu_s(self.cluster) - used_s)
             real = f"{self.case}, librdkafka"
             self._add(real, "begun", measure_real(self.cluster, TOPIC, self.protocol, f"real-{group_id}"))
-            if is_killed:
-                killed_s = measure_kill(self.cluster, TOPIC, PARTITIONS, self.protocol, f"killed-{group_id}")
+            for kill in range(KILLS_OF_PROCESSES if is_killed else 0):
+                share, killed_id = (kill + 0.5) / KILLS_OF_PROCESSES, f"killed-{group_id}-{kill}"
+                killed_s = measure_kill(self.cluster, TOPIC, PARTITIONS, self.protocol, killed_id, share)
                 self._add(real, RECOVERED, killed_s)
 
     def _add(self, case: str, quantity: str, seconds: float) -> None:

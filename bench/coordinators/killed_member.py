@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from random import Random
 from types import TracebackType
 from typing import Final, Self
 
@@ -59,16 +58,19 @@ class Process:
             self.read_at[int(line)] = time.perf_counter()
 
 
-def measure_kill(cluster: Cluster, topic: str, partitions: int, protocol: str, group_id: str) -> float:
-    """Return the seconds from SIGKILL to the last of the victim's partitions being read by another member."""
+def measure_kill(cluster: Cluster, topic: str, partitions: int, protocol: str, group_id: str, share: float) -> float:
+    """Return the seconds from SIGKILL to the last of the victim's partitions being read by another member.
+
+    Args:
+        share: of a heartbeat's interval, from 0 to 1, that passes between what the members read and the kill.
+    """
     members = [Process(cluster.bootstrap_servers, topic, group_id, protocol) for _ in range(MEMBERS)]
     with members[0], members[1], members[2], members[3], members[4] as victim:
         for _ in poll(TIMEOUT_S, "every member to read, and every partition to be read"):
             read = set().union(*(each.read_at for each in members))
             if len(read) == partitions and all(each.read_at for each in members):
                 break
-        # A member is as far from its last heartbeat as chance has it.
-        time.sleep(2 * HEARTBEAT_INTERVAL_MS / 1000 + Random(group_id).uniform(0, HEARTBEAT_INTERVAL_MS / 1000))
+        time.sleep((2 + share) * HEARTBEAT_INTERVAL_MS / 1000)
         owned = {
             number
             for number, at in list(victim.read_at.items())

@@ -32,6 +32,8 @@ from .walk import walk
 PARTITIONS: Final = 8
 RECORD_BYTES: Final = 1_000
 SEGMENT_BYTES: Final = 16 << 20
+SIZE_MB_MIN: Final = 200
+"""Each partition has a closed segment, whose copy can be read from the tier."""
 WARM_UPS: Final = 3
 """Readings of each place that are not counted: they compile what a virtual machine compiles."""
 TOPICS: Final = {LOCAL: "fetched", TIERED: "fetched-from-tier"}
@@ -56,7 +58,7 @@ class Server:
 @click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
 @click.option(
     "--size-mb",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=SIZE_MB_MIN),
     default=400,
     show_default=True,
     help="Records of each place, in millions of bytes.",

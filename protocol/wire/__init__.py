@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         reset_before_ms,
     )
     from .leader_hints import LeaderIdAndEpoch, NodeEndpoint
-    from .primitives import BUFFER_TYPES, ZERO_UUID, MalformedMessageError, Part, Reader, Writer, part_size
+    from .primitives import BUFFER_TYPES, ZERO_UUID, MalformedMessageError, Part, Reader, Writer, part_size, uuid_of
     from .produce import (
         ACKS_ALL,
         ACKS_LEADER,
@@ -111,6 +111,7 @@ __all__ = [
     "read_varint",
     "reset_before_ms",
     "run_to_end",
+    "uuid_of",
     "write_uvarint",
 ]
 
@@ -163,6 +164,7 @@ if not TYPE_CHECKING:
             "read_uvarint": "varint",
             "read_varint": "varint",
             "run_to_end": "stepping",
+            "uuid_of": "primitives",
             "write_uvarint": "varint",
         },
     )

@@ -124,7 +124,8 @@ def part_size(part: Part) -> int:
 
 
 @lru_cache(UUIDS_MAX)
-def _uuid(raw: bytes) -> UUID | None:
+def uuid_of(raw: bytes) -> UUID | None:
+    """Return the uuid of 16 bytes, None for the zero uuid."""
     value = UUID(bytes=raw)
     return None if value == ZERO_UUID else interned_id(value)
 
@@ -230,7 +231,7 @@ class Reader(_Stepped):
             raise self._short(UUID_SIZE)
         raw = bytes(self.data[self.position : end])
         self.position = end
-        return _uuid(raw)
+        return uuid_of(raw)
 
     def topic(self, *, by_id: bool) -> tuple[str, UUID | None]:
         """Name ("" where topics go by id) and id (None where they go by name)."""

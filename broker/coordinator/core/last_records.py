@@ -54,11 +54,12 @@ class LastRecords:
             return list(self._rejected(records, self._put))
         # `_put`, without calls: nearly all records of a long log come here (`python -m bench load`).
         last, undecided = self.last, self.undecided
+        settles = bool(undecided)
         for _, _, data, key_at, key_size, value_at, value_size, _ in records:
             if key_size >= 0:
                 key = data[key_at : key_at + key_size]
                 last.pop(key, None)  # A dict keeps the place of a key's first value.
-                if key in undecided:
+                if settles:
                     undecided.settle(key)
                 if value_size >= 0:
                     last[key] = data[value_at : value_at + value_size]

@@ -29,6 +29,9 @@ class Undecided(Generic[KeyT, ValueT]):
         """Return whether a transaction that is open may change the value of the key."""
         return key in self._producers
 
+    def __bool__(self) -> bool:
+        return bool(self._producers)
+
     def __iter__(self) -> Iterator[tuple[int, KeyT, ValueT]]:
         """Yield producer, key and value; those of one key in the order of the log."""
         for key, producer_ids in self._producers.items():

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from ....light_dataclass import dataclass
 from ....protocol import CorruptRecordError, value
-from ....protocol.wire import MalformedMessageError, Reader, Writer
+from ....protocol.wire import MalformedMessageError, Reader, Writer, uuid_of
 from .consumer.records import (
     ConsumerKey,
     ConsumerValue,
@@ -56,10 +56,15 @@ _VALUE_VERSION_MAX: Final = 4
 _OFFSET_WITH_EXPIRY: Final = 1
 _OFFSET_VALUE: Final = 3
 _OFFSET_WITH_TOPIC_ID: Final = 4
+_TAG_OF_TOPIC_ID: Final = [1, 0, 16]
+"""How many tagged fields there are, which it is, and its bytes."""
 _GROUP_VALUE: Final = 3
 _TOPIC_ID_TAG: Final = 0
 _PARTITION: Final = struct.Struct(">i")
 _OFFSET_AND_EPOCH: Final = struct.Struct(">qi")
+_PLAIN_OFFSET: Final = struct.Struct(">hqihq")
+_PLAIN_OFFSET_WITH_TOPIC_ID: Final = struct.Struct(">hqiBqBBB16s")
+"""Offsets' values of versions 3 and 4 whose metadata is empty."""
 
 
 @value(order=True)
@@ -173,18 +178,15 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
             return None
         if value is None:
             return GroupRecord(decoded, None)
+        if isinstance(decoded, OffsetKey):
+            return GroupRecord(decoded, _decode_plain_offset(value) or _decode_offset(*_versioned(value)))
+        if isinstance(decoded, GroupKey):
+            return GroupRecord(decoded, _decode_group(*_versioned(value)))
         reader = _reader(value)
-        if isinstance(decoded, ConsumerKey):
-            consumer_value = decode_consumer_value(decoded.kind, reader)
-            return None if consumer_value is None else GroupRecord(decoded, consumer_value)
         if isinstance(decoded, ShareGroupKey):
             return GroupRecord(decoded, decode_share_value(decoded.kind, reader))
-        version = reader.int16()
-        if not 0 <= version <= _VALUE_VERSION_MAX:
-            raise MalformedMessageError(f"value version {version}, known are 0 to {_VALUE_VERSION_MAX}")
-        reader.flexible = version >= _FLEXIBLE_SINCE
-        is_offset = isinstance(decoded, OffsetKey)
-        return GroupRecord(decoded, _decode_offset(reader, version) if is_offset else _decode_group(reader, version))
+        consumer_value = decode_consumer_value(decoded.kind, reader)
+        return None if consumer_value is None else GroupRecord(decoded, consumer_value)
     except MalformedMessageError as error:
         raise CorruptRecordError(f"a record of consumer groups: {error}") from error
 
@@ -196,6 +198,16 @@ def is_offset_key(key: bytes) -> bool:
 
 def _reader(data: bytes) -> Reader:
     return Reader(memoryview(data), 0, flexible=False)
+
+
+def _versioned(value: bytes) -> tuple[Reader, int]:
+    """Return a reader after the version of a value, and the version."""
+    reader = _reader(value)
+    version = reader.int16()
+    if not 0 <= version <= _VALUE_VERSION_MAX:
+        raise MalformedMessageError(f"value version {version}, known are 0 to {_VALUE_VERSION_MAX}")
+    reader.flexible = version >= _FLEXIBLE_SINCE
+    return reader, version
 
 
 def _decode_key(key: bytes) -> Key | None:
@@ -240,6 +252,27 @@ def _encode_offset(value: OffsetValue) -> bytes:
     tagged = {_TOPIC_ID_TAG: value.topic_id.bytes} if version >= _FLEXIBLE_SINCE and value.topic_id else {}
     writer.end_structure(tagged)
     return bytes(writer.out)
+
+
+def _decode_plain_offset(value: bytes) -> OffsetValue | None:
+    """Return the value of what nearly all commits are, without a reader (`python -m bench load`); None for others."""
+    topic_id = None
+    if len(value) == _PLAIN_OFFSET.size:
+        version, offset, leader_epoch, metadata_bytes, commit_timestamp_ms = _PLAIN_OFFSET.unpack(value)
+        if version != _OFFSET_VALUE or metadata_bytes:
+            return None
+    elif len(value) == _PLAIN_OFFSET_WITH_TOPIC_ID.size:
+        version, offset, leader_epoch, length, commit_timestamp_ms, *tag, raw = _PLAIN_OFFSET_WITH_TOPIC_ID.unpack(
+            value
+        )
+        if version != _OFFSET_WITH_TOPIC_ID or length != 1 or tag != _TAG_OF_TOPIC_ID:
+            return None
+        topic_id = uuid_of(raw)
+    else:
+        return None
+    return OffsetValue(
+        offset=offset, leader_epoch=leader_epoch, commit_timestamp_ms=commit_timestamp_ms, topic_id=topic_id
+    )
 
 
 def _decode_offset(reader: Reader, version: int) -> OffsetValue:

@@ -183,3 +183,23 @@ def test_any_bytes_are_read_or_refused(key: bytes, value: bytes | None) -> None:
             decode_record(version + key, value)
         except CorruptRecordError:
             continue
+
+
+@pytest.mark.parametrize("topic_id", [None, UUID(int=7)])
+def test_an_offset_without_metadata_is_read_as_others_are(topic_id: UUID | None) -> None:
+    """It has a way of its own, by its size; with a byte more, which means nothing, it has not."""
+    key = encode_key(OffsetKey("group", "topic", 3))
+    whole = encode_value(OffsetValue(offset=5, leader_epoch=2, commit_timestamp_ms=9, topic_id=topic_id))
+
+    def read(data: bytes) -> GroupRecord | None:
+        try:
+            return decode_record(key, data)
+        except CorruptRecordError:
+            return None
+
+    assert read(whole) is not None
+    for at in range(len(whole)):
+        for byte in range(256):
+            changed = whole[:at] + bytes([byte]) + whole[at + 1 :]
+            # With another version or length it may need the byte that was added.
+            assert read(changed) in (read(changed + b"\0"), None)
