@@ -13,7 +13,7 @@ arrays       holds the same cluster as numpy arrays, for the planner and the eng
 moves        holds the replicas that a plan builds.
 bootstraps   computes what a new replica reads from its leader and from the tier, by policy.
 engine       simulates the moves as flows that share resources.
-resources    declares those resources: NIC, disk, CPU, throttles, racks, tier.
+resources    declares those resources: NIC, disk, CPU, throttles, racks' uplinks and links, tier.
 fair_share   computes max-min fair rates.
 connections  groups the replicas that share one fetch connection.
 tiering      computes how much of a partition waits for its upload.

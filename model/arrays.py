@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..light_dataclass import dataclass
 from .inventory import Inventory
-from .inventory_parts import BoundedLocal, Broker, Link, LogDir, Partition, Policy, RemoteLogManager, Tier, Topic
+from .inventory_parts import BoundedLocal, Broker, Link, LogDir, Partition, Policy, Rack, RemoteLogManager, Tier, Topic
 from .unsure import Unsure
 
 Ints = npt.NDArray[np.signedinteger[Any]]
@@ -43,6 +43,8 @@ class ClusterArrays:
     cores: Floats  # [B]
     disk_bytes: Floats  # [B]
     partitions_max: Floats  # [B]
+    uplink_out: Floats  # [racks], what leaves each
+    uplink_in: Floats  # [racks], what comes into each
     link_bytes_per_s: Floats  # [racks, racks], from row to column
     link_latency_s: Floats  # [racks, racks]
 
@@ -108,7 +110,7 @@ class ClusterArrays:
         return cls(**_cluster_fields(inventory), **_broker_fields(inventory), **_partition_fields(inventory))
 
     def to_inventory(self) -> Inventory:
-        """Return the cluster as values; there and back it is equal, but for the order of links."""
+        """Return the cluster as values; there and back it is equal, but for the order of racks and links."""
         topics: list[list[Partition]] = [[] for _ in self.topic_names]
         for number in range(self.partition_count):
             topics[self.topic[number]].append(self._partition(number))
@@ -116,6 +118,7 @@ class ClusterArrays:
             version=1,
             name=self.name,
             brokers=tuple(self._broker(number) for number in range(self.broker_count)),
+            racks=tuple(self._racks()),
             links=tuple(self._links()),
             tier=self.tier,
             throttle_bytes_per_s=_limit(self.throttle_bytes_per_s),
@@ -150,6 +153,17 @@ class ClusterArrays:
             partitions_max=int(most) if np.isfinite(most) else None,
             log_dirs=self.log_dirs.get(int(self.broker_ids[number]), ()),
         )
+
+    def _racks(self) -> list[Rack]:
+        limited = np.isfinite(self.uplink_out) | np.isfinite(self.uplink_in)
+        return [
+            Rack(
+                name=self.rack_names[number],
+                uplink_out_bytes_per_s=_limit(float(self.uplink_out[number])),
+                uplink_in_bytes_per_s=_limit(float(self.uplink_in[number])),
+            )
+            for number in np.flatnonzero(limited)
+        ]
 
     def _links(self) -> list[Link]:
         limited = np.isfinite(self.link_bytes_per_s) | (self.link_latency_s > 0)
@@ -206,11 +220,15 @@ def _cluster_fields(inventory: Inventory) -> dict[str, Any]:
         at = place[link.from_rack], place[link.to_rack]
         bandwidth[at] = np.inf if link.bandwidth_bytes_per_s is None else link.bandwidth_bytes_per_s
         latency[at] = link.latency_ms / 1000
+    uplinks = {rack.name: rack for rack in inventory.racks}
+    listed = [uplinks.get(name, Rack(name=name)) for name in names]
     throttle = inventory.throttle_bytes_per_s
     return {
         "name": inventory.name,
         "racks": np.array([place[broker.rack] for broker in inventory.brokers], dtype=np.int32),
         "rack_names": names,
+        "uplink_out": _floats([rack.uplink_out_bytes_per_s for rack in listed]),
+        "uplink_in": _floats([rack.uplink_in_bytes_per_s for rack in listed]),
         "link_bytes_per_s": bandwidth,
         "link_latency_s": latency,
         "tier": inventory.tier,

@@ -23,6 +23,7 @@ def contradictions(inventory: Cluster) -> list[str]:
         for broker in inventory.brokers
         for path in _repeated(each.path for each in broker.log_dirs)
     ]
+    found += _limited(_racks(inventory))
     found += _limited(line for line in _links(inventory))
     found += _limited(line for topic in inventory.topics for line in _topic(topic, brokers))
     found += _limited(_unsure_of_nothing(inventory))
@@ -35,6 +36,7 @@ def doubts(inventory: Cluster) -> list[str]:
         *_limited(_shared_racks(inventory)),
         *_limited(_below_min_isr(inventory)),
         *_limited(_over_committed(inventory)),
+        *_limited(_over_committed_uplinks(inventory)),
     ]
 
 
@@ -55,6 +57,25 @@ def foreground(inventory: Cluster) -> tuple[dict[int, float], dict[int, float]]:
     return into, out
 
 
+def uplink_foreground(inventory: Cluster) -> tuple[dict[str, float], dict[str, float]]:
+    """Bytes for each second into and out of each rack without any move; clients and the tier are outside."""
+    home = {broker.id: broker.rack for broker in inventory.brokers}
+    into = dict.fromkeys(home.values(), 0.0)
+    out = dict(into)
+    for topic in inventory.topics:
+        for partition in topic.partitions:
+            if partition.leader < 0:
+                continue
+            rack, produced = home[partition.leader], partition.produce_bytes_per_s
+            into[rack] += produced
+            out[rack] += produced * topic.tiered + partition.consume_bytes_per_s
+            for follower in partition.isr:
+                if home[follower] != rack:
+                    out[rack] += produced
+                    into[home[follower]] += produced
+    return into, out
+
+
 def _limited(lines: Iterable[str]) -> list[str]:
     found = list(lines)
     if len(found) <= LINES_MAX:
@@ -64,6 +85,15 @@ def _limited(lines: Iterable[str]) -> list[str]:
 
 def _repeated(values: Iterable[Hashable]) -> list[Hashable]:
     return [value for value, count in Counter(values).items() if count > 1]
+
+
+def _racks(inventory: Cluster) -> Iterator[str]:
+    racks = {broker.rack for broker in inventory.brokers}
+    for rack in inventory.racks:
+        if rack.name not in racks:
+            yield f"rack {rack.name!r}: no broker is in it"
+    for name in _repeated(rack.name for rack in inventory.racks):
+        yield f"rack {name!r} is there twice"
 
 
 def _links(inventory: Cluster) -> Iterator[str]:
@@ -123,11 +153,14 @@ def _ids(brokers: Iterable[int], shown_max: int = 12) -> str:
 def _unsure_of_nothing(inventory: Cluster) -> Iterator[str]:
     """Ranges of what the inventory does not have."""
     brokers = {broker.id for broker in inventory.brokers}
+    racks = {rack.name for rack in inventory.racks}
     links = {(link.from_rack, link.to_rack) for link in inventory.links}
     partitions = {(topic.name, each.index) for topic in inventory.topics for each in topic.partitions}
     for each in inventory.unsure:
         if each.broker is not None and each.broker not in brokers:
             yield f"unsure {each.key}: there is no broker {each.broker}"
+        elif each.kind == "rack" and each.rack not in racks:
+            yield f"unsure {each.key}: there is no rack {each.rack} under racks"
         elif each.kind == "link" and (each.from_rack, each.to_rack) not in links:
             yield f"unsure {each.key}: there is no link {each.from_rack} -> {each.to_rack}"
         elif each.kind == "partition" and (each.topic, each.partition) not in partitions:
@@ -186,5 +219,19 @@ def _over_committed(inventory: Cluster) -> Iterator[str]:
             if load > capacity:
                 yield (
                     f"broker {broker.id}: producers, consumers, replication and tiering need {rate(load)}, "
+                    f"{key} is {rate(capacity)}"
+                )
+
+
+def _over_committed_uplinks(inventory: Cluster) -> Iterator[str]:
+    into, out = uplink_foreground(inventory)
+    for rack in inventory.racks:
+        for load, capacity, key in (
+            (into[rack.name], rack.uplink_in_bytes_per_s, "uplink_in_bytes_per_s"),
+            (out[rack.name], rack.uplink_out_bytes_per_s, "uplink_out_bytes_per_s"),
+        ):
+            if capacity is not None and load > capacity:
+                yield (
+                    f"rack {rack.name}: producers, consumers, replication and tiering need {rate(load)}, "
                     f"{key} is {rate(capacity)}"
                 )

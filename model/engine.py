@@ -252,6 +252,8 @@ class _Run:
     def _need(self, follower: Ints, leader: Ints, rate: Floats) -> None:
         """A follower in sync needs so much more (or less) from its leader."""
         resources = self.resources
+        for numbers in resources.path(self._arrays.racks[leader], self._arrays.racks[follower]):
+            np.add.at(self._foreground, numbers, rate)
         for kind, brokers, weight in (
             (Kind.NIC_IN, follower, 1.0),
             (Kind.DISK_WRITE, follower, 1.0),

@@ -3,6 +3,7 @@
     version: 1
     broker_defaults: {nic_in_bytes_per_s: 10 Gbit/s, ...}     # optional; a broker's own values win
     brokers: [{id: 1, rack: a, ...}]
+    racks: [{name: a, uplink_out_bytes_per_s: 40 Gbit/s, uplink_in_bytes_per_s: 40 Gbit/s}]
     links: [{from_rack: a, to_rack: b, bandwidth_bytes_per_s: 40 Gbit/s, latency_ms: 0.7}]
     tier: {latency_ms: 30, bandwidth_bytes_per_s: 100 Gbit/s, ...}
     topics: [{name: orders, tiered: true, partitions: [{index: 0, replicas: [1, 2, 3], leader: 1, ...}]}]
@@ -111,6 +112,7 @@ class Inventory(Cluster):
 
 NAMED_MAX = 5
 """Places of one complaint that are named; the rest is counted."""
+_LISTS = ("brokers", "racks", "links", "topics", "partitions")
 
 
 def _lines(document: Mapping[str, Any], error: ValidationError) -> list[str]:
@@ -173,11 +175,11 @@ def _child(node: Any, step: int | str) -> Any:
 
 
 def _named(place: list[str], step: int | str, node: Any) -> str:
-    if step in ("brokers", "topics", "partitions", "links"):
+    if step in _LISTS:
         return str(step)
-    if not isinstance(step, int) or not place or place[-1] not in ("brokers", "topics", "partitions", "links"):
+    if not isinstance(step, int) or not place or place[-1] not in _LISTS:
         return str(step) if isinstance(step, str) else f"[{step}]"
     kind = place.pop().removesuffix("s")
-    key = {"broker": "id", "topic": "name", "partition": "index"}.get(kind)
+    key = {"broker": "id", "rack": "name", "topic": "name", "partition": "index"}.get(kind)
     name = node.get(key) if key and isinstance(node, Mapping) else None
     return f"{kind} {name}" if name is not None else f"{kind} at position {step + 1}"

@@ -1,4 +1,4 @@
-"""The parts of an inventory: brokers, racks' links, the tier, topics and partitions; each value checked by itself.
+"""The parts of an inventory: brokers, racks, the tier, topics and partitions; each value checked by itself.
 
 How the sizes of a partition map to its offsets:
 
@@ -84,6 +84,16 @@ class Link(Strict):
     latency_ms: Seconds = 0.0
 
 
+class Rack(Strict):
+    """One rack: what all its brokers together can send to what is outside of it, and get from there; None: no limit.
+    Outside are the other racks, all clients, and the tier.
+    """
+
+    name: str
+    uplink_out_bytes_per_s: Capacity | None = None
+    uplink_in_bytes_per_s: Capacity | None = None
+
+
 class Tier(Strict):
     """The remote store. Prices in one currency: for each read, each write, and each GB (10^9 bytes) that is read."""
 
@@ -164,6 +174,7 @@ class Cluster(Strict):
     version: Literal[1]
     name: str = "cluster"
     brokers: Annotated[tuple[Broker, ...], Field(min_length=1)]
+    racks: tuple[Rack, ...] = ()
     links: tuple[Link, ...] = ()
     tier: Tier = Tier()
     throttle_bytes_per_s: Capacity | None = None

@@ -83,7 +83,7 @@ def result_of(
         below_min_isr_longest_s=float(below_s.max(initial=0.0)),
         request_cost=float(course.tier_gets.sum()) * arrays.tier.price_per_get,
         egress_cost=float(course.tier_bytes.sum()) / BYTES_PER_GB * arrays.tier.price_per_gb_egress,
-        warming_s=warming_s(resources, moves.target, course.thin_bytes, arrays.warmer_bytes_per_s),
+        warming_s=warming_s(resources, arrays.racks, moves.target, course.thin_bytes, arrays.warmer_bytes_per_s),
         warming_egress_cost=float(course.thin_bytes.sum()) / BYTES_PER_GB * arrays.tier.price_per_gb_egress,
     )
 

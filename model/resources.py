@@ -1,7 +1,11 @@
-"""What flows share: each broker's NIC, disk, CPU and throttle, links between racks, the tier's bandwidth.
+"""What flows share: each broker's NIC, disk, CPU and throttle, racks' uplinks and links, the tier's bandwidth.
 
-Resources are numbered: kind by kind, each with one for every broker, then the links between racks (row by row), then
-the tier. A CPU's unit is CPU seconds, everything else's is bytes, for each second.
+Resources are numbered: kind by kind, each with one for every broker; the links between racks (row by row); the uplinks
+out of racks, those into racks, and one without a limit, which stands for both in a flow that stays in its rack; the
+tier. A CPU's unit is CPU seconds, everything else's is bytes, for each second.
+
+A flow from one rack to another takes of the uplink out of its rack, that into the other, and the link between both.
+Clients and the tier are outside of all racks: produced, consumed and uploaded bytes take of the leader's uplink.
 
 What producers, consumers, replication in sync and tiering need (the foreground) comes first; moves share the rest.
 Where the foreground leaves less than `MOVES_SHARE_MIN` of a resource, moves get that much all the same: they compete.
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -40,6 +44,14 @@ class Kind(IntEnum):
         return self.name.lower().replace("_", " ") if self is not Kind.CPU else "CPU"
 
 
+class Path(NamedTuple):
+    """What flows pass between racks: the numbers of these resources, [flows] each."""
+
+    link: Ints
+    uplink_out: Ints
+    uplink_in: Ints
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Resources:
     """All of a cluster's. `capacity` and `foreground` are [resources], the CPUs' shares of a byte CPU seconds."""
@@ -63,6 +75,22 @@ class Resources:
         """The numbers of this kind, by broker."""
         return slice(kind * self.brokers, (kind + 1) * self.brokers)
 
+    def uplink_in(self, racks: Ints) -> Ints:
+        """The number of what comes into these racks."""
+        return len(Kind) * self.brokers + self.racks**2 + self.racks + racks
+
+    def path(self, source: Ints, target: Ints) -> Path:
+        """What is passed from these racks to those."""
+        links = len(Kind) * self.brokers
+        outs = links + self.racks**2
+        inside = outs + 2 * self.racks
+        leaves = source != target
+        return Path(
+            links + source * self.racks + target,
+            np.where(leaves, outs + source, inside),
+            np.where(leaves, self.uplink_in(target), inside),
+        )
+
     def names(self, arrays: ClusterArrays) -> Iterator[tuple[str, str]]:
         """(kind, owner) of each resource, in order."""
         for kind in Kind:
@@ -71,19 +99,25 @@ class Resources:
         for source in arrays.rack_names:
             for target in arrays.rack_names:
                 yield "link", f"{source} -> {target}"
+        for way in ("out", "in"):
+            for rack in arrays.rack_names:
+                yield f"uplink {way}", rack
+        yield "within racks", ""
         yield "tier", ""
 
     def uses(self, arrays: ClusterArrays, source: Ints, target: Ints) -> tuple[Ints, Floats, Ints]:
         """What connections from these to those brokers take: (uses [C, W], weights [W], causes [W]), without what has
         no limit. A connection that takes all that is left of a resource waits for its cause.
         """
-        link = len(Kind) * self.brokers + arrays.racks[source] * self.racks + arrays.racks[target]
+        path = self.path(arrays.racks[source], arrays.racks[target])
         columns = [
             (Kind.NIC_OUT * self.brokers + source, 1.0, Cause.LEADER_LINK),
             (Kind.DISK_READ * self.brokers + source, 1.0, Cause.LEADER_DISK),
             (Kind.CPU * self.brokers + source, self.leader_cpu, Cause.LEADER_CPU),
             (Kind.THROTTLE_OUT * self.brokers + source, 1.0, Cause.THROTTLE),
-            (link, 1.0, Cause.RACK_LINK),
+            (path.link, 1.0, Cause.RACK_LINK),
+            (path.uplink_out, 1.0, Cause.UPLINK),
+            (path.uplink_in, 1.0, Cause.UPLINK),
             (Kind.NIC_IN * self.brokers + target, 1.0, Cause.FOLLOWER_LINK),
             (Kind.DISK_WRITE * self.brokers + target, 1.0, Cause.FOLLOWER_DISK),
             (Kind.CPU * self.brokers + target, self.follower_cpu, Cause.FOLLOWER_CPU),
@@ -107,6 +141,9 @@ def resources_of(arrays: ClusterArrays, calibration: Calibration) -> Resources:
             throttle,
             throttle,
             arrays.link_bytes_per_s.ravel(),
+            arrays.uplink_out,
+            arrays.uplink_in,
+            [np.inf],
             [arrays.tier.bandwidth_bytes_per_s],
         ]
     )
@@ -128,8 +165,11 @@ def _foreground(arrays: ClusterArrays, leader_cpu: float, follower_cpu: float) -
     written = sums(leader, produce, count)
     followed = sums(follower, produce[rows], count)
     sent = sums(leader, produce * follows.sum(axis=1) + uploads + arrays.consume[led], count)
-    links = np.zeros((len(arrays.rack_names),) * 2)
-    np.add.at(links, (arrays.racks[leader[rows]], arrays.racks[follower]), produce[rows])
+    racks = len(arrays.rack_names)
+    home, there, replicated = arrays.racks[leader], arrays.racks[follower], produce[rows]
+    links = np.zeros((racks, racks))
+    np.add.at(links, (home[rows], there), replicated)
+    between = np.where(np.eye(racks, dtype=np.bool_), 0.0, links)
     unread = np.zeros(count)
     cpu = (written + followed) * follower_cpu + sent * leader_cpu
     return np.concatenate(
@@ -141,6 +181,9 @@ def _foreground(arrays: ClusterArrays, leader_cpu: float, follower_cpu: float) -
             cpu,
             np.zeros(2 * count),
             links.ravel(),
+            between.sum(axis=1) + sums(home, uploads + arrays.consume[led], racks),
+            between.sum(axis=0) + sums(home, produce, racks),
+            [0.0],
             [uploads.sum()],
         ]
     )

@@ -43,7 +43,7 @@ class ResourceUse:
 
     `foreground` is what producers, consumers, replication and tiering need anyway; `peak` the most that moves took on
     top of it, at `peak_at_s`. `kind` is one of nic in, nic out, disk read, disk write, cpu, throttle in, throttle out,
-    link, tier; `owner` a broker's id, racks "a -> b", or "" for the tier.
+    link, uplink out, uplink in, tier; `owner` a broker's id, racks "a -> b", a rack, or "" for the tier.
     """
 
     kind: str

@@ -77,6 +77,8 @@ def synthetic_cluster(shape: Shape) -> ClusterArrays:
         cores=np.full(brokers, shape.cores),
         disk_bytes=np.full(brokers, disk_bytes),
         partitions_max=np.full(brokers, np.inf),
+        uplink_out=np.full(shape.racks, np.inf),
+        uplink_in=np.full(shape.racks, np.inf),
         link_bytes_per_s=np.full((shape.racks, shape.racks), np.inf),
         link_latency_s=np.zeros((shape.racks, shape.racks)),
         topic_names=("tiered", "local"),

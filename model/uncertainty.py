@@ -40,7 +40,7 @@ MACHINE: Final = (
     Cause.ISR,
 )
 DISKS: Final = (Cause.LEADER_DISK, Cause.FOLLOWER_DISK)
-LINKS: Final = (Cause.LEADER_LINK, Cause.FOLLOWER_LINK, Cause.RACK_LINK)
+LINKS: Final = (Cause.LEADER_LINK, Cause.FOLLOWER_LINK, Cause.RACK_LINK, Cause.UPLINK)
 COURSE_INSTANTS: Final = 50
 RUNS: Final = "the spread of runs"
 MODEL: Final = "the error of the model"
@@ -53,6 +53,8 @@ _FIELDS: Final = {
     "disk_read_bytes_per_s": "disk_read",
     "disk_write_bytes_per_s": "disk_write",
     "cores": "cores",
+    "uplink_out_bytes_per_s": "uplink_out",
+    "uplink_in_bytes_per_s": "uplink_in",
 }
 
 
@@ -141,6 +143,10 @@ def with_end(arrays: ClusterArrays, members: Sequence[Unsure], end: End) -> Clus
                 field = _FIELDS[each.key]
                 values = changes.setdefault(field, getattr(arrays, field).copy())
                 values[arrays.broker_ids == each.broker] = value
+            case "rack":
+                field = _FIELDS[each.key]
+                values = changes.setdefault(field, getattr(arrays, field).copy())
+                values[arrays.rack_names.index(str(each.rack))] = value
             case "link":
                 is_latency = each.key == "latency_ms"
                 field = "link_latency_s" if is_latency else "link_bytes_per_s"

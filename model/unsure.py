@@ -2,8 +2,8 @@
 
 The figure is then the middle of both (of ratios; of a range from zero, of sums), and both ends are kept in `unsure` of
 the inventory, where they can also stand by themselves. A prediction is made at either end too, and its range is as wide
-as that makes it (`uncertainty.py`). Rates of brokers, the tier, links and producers may be ranges; sizes may not, which
-a plan has to fit.
+as that makes it (`uncertainty.py`). Rates of brokers, racks, links, the tier and producers may be ranges; sizes may
+not, which a plan has to fit.
 """
 
 from __future__ import annotations
@@ -25,14 +25,23 @@ BROKER_KEYS: Final = (
     "cores",
 )
 TIER_KEYS: Final = ("latency_ms", "bandwidth_bytes_per_s")
+RACK_KEYS: Final = ("uplink_out_bytes_per_s", "uplink_in_bytes_per_s")
 LINK_KEYS: Final = ("latency_ms", "bandwidth_bytes_per_s")
 PARTITION_KEYS: Final = ("produce_bytes_per_s",)
 _RANGE: Final = re.compile(r"\s*(.+?)\s+to\s+(.+?)\s*")
 End = Literal["low", "high"]
+Kind = Literal["broker", "rack", "link", "partition", "tier"]
+_KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "broker": BROKER_KEYS,
+    "rack": RACK_KEYS,
+    "link": LINK_KEYS,
+    "partition": PARTITION_KEYS,
+    "tier": TIER_KEYS,
+}
 
 
 class Unsure(BaseModel):
-    """One figure and its ends, between which it is in four of five cases: of a broker, a link between racks, a
+    """One figure and its ends, between which it is in four of five cases: of a broker, a rack, a link between racks, a
     partition, or (none of these) of the tier.
     """
 
@@ -42,6 +51,7 @@ class Unsure(BaseModel):
     low: Annotated[float, Field(ge=0)]
     high: Annotated[float, Field(ge=0)]
     broker: int | None = None
+    rack: str | None = None
     from_rack: str | None = None
     to_rack: str | None = None
     topic: str | None = None
@@ -56,12 +66,14 @@ class Unsure(BaseModel):
         return self
 
     def _keys(self) -> tuple[str, ...]:
-        return {"broker": BROKER_KEYS, "link": LINK_KEYS, "partition": PARTITION_KEYS, "tier": TIER_KEYS}[self.kind]
+        return _KEYS[self.kind]
 
     @property
-    def kind(self) -> Literal["broker", "link", "partition", "tier"]:
+    def kind(self) -> Kind:
         if self.broker is not None:
             return "broker"
+        if self.rack is not None:
+            return "rack"
         if self.from_rack is not None:
             return "link"
         return "partition" if self.topic is not None else "tier"
@@ -80,7 +92,11 @@ def with_middles(document: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(stated, list | tuple):
         return found
     unsure: list[dict[str, object]] = []
-    for kind, keys, name in (("brokers", BROKER_KEYS, _of_broker), ("links", LINK_KEYS, _of_link)):
+    for kind, keys, name in (
+        ("brokers", BROKER_KEYS, _of_broker),
+        ("racks", RACK_KEYS, _of_rack),
+        ("links", LINK_KEYS, _of_link),
+    ):
         rows = found.get(kind)
         if isinstance(rows, list | tuple):
             found[kind] = [_without_ranges(row, keys, name(row), unsure) for row in rows]
@@ -96,6 +112,10 @@ def with_middles(document: Mapping[str, object]) -> dict[str, object]:
 
 def _of_broker(row: object) -> dict[str, object]:
     return {"broker": row.get("id")} if isinstance(row, Mapping) else {}
+
+
+def _of_rack(row: object) -> dict[str, object]:
+    return {"rack": row.get("name")} if isinstance(row, Mapping) else {}
 
 
 def _of_link(row: object) -> dict[str, object]:
@@ -161,6 +181,7 @@ def groups(unsure: tuple[Unsure, ...]) -> Iterator[tuple[str, tuple[Unsure, ...]
         first = members[0]
         one = {
             "broker": f"{key} of broker {first.broker}",
+            "rack": f"{key} of rack {first.rack}",
             "link": f"{key} of the link {first.from_rack} -> {first.to_rack}",
             "partition": f"{key} of {first.topic}-{first.partition}",
             "tier": f"{key} of the tier",

@@ -4,5 +4,6 @@ kafka  starts a cluster of Apache Kafka: one controller and some brokers, with t
 jars   fetches Apache Kafka's jars from Maven Central.
 s3     starts an S3 server that is written in Go, and builds it on first use.
 relay  is a network of a known delay.
-network  makes network namespaces with shaped links for the nodes of a cluster.
+topology  says which namespaces, links and switches a network has, and which commands make and remove them.
+network  makes it: a namespace with shaped links for each node of a cluster, racks with uplinks, distances.
 """

@@ -1,30 +1,55 @@
-"""Network namespaces with shaped links: each node of a cluster in one of its own, on an interface with a rate.
+"""Network namespaces with shaped links: each node of a cluster in one of its own, racks with uplinks, distances.
 
-    node N, namespace PREFIX-N, 10.77.X.N  <- veth, a rate each way ->  bridge PREFIX, 10.77.X.254: this process
+`topology` says what is made, and how; here it is done, and undone: at the end of the `with` block, whatever ends it.
+Signals wait until that is over. Of a process that was killed before it could, the next one removes what it has left. It
+needs root and a kernel that has all of that: `refusal` says why not.
 
-Token buckets alone (`tc tbf`): nothing delays but queues, which hold `QUEUE_MS` of bytes and drop what is above. What
-the process itself sends and gets has no rate. It needs root and a kernel that has all of that: `refusal` says why not.
+Kernels without netem delay nothing, so distances are relays (`relay`): a broker listens on its namespace's loopback
+interface and advertises its address, where a relay of its own hands on what comes from other racks some ms later, and
+back. Nothing else is delayed. A relay accepts for a broker that is dead, and closes: nobody sees its host refuse.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
-from tierfetch.cli.local import LocalNodes
+from tierfetch.cli.local import LocalNodes, poll
+from tierfetch.cli.local.nodes import LOOPBACK
+from tierfetch.cli.local.processes import Processes
 from tierfetch.protocol import OperatorError
 
-BRIDGE: Final = 254
-BURST_BYTES: Final = 64_000
-QUEUE_MS: Final = 100
+from .topology import (
+    SELF,
+    Command,
+    Topology,
+    address_in,
+    namespace_of,
+    owners,
+    plan_of,
+    prefix_of,
+    removal_of,
+)
+
 COMMAND_TIMEOUT_S: Final = 20.0
+RELAY_TIMEOUT_S: Final = 30.0
+NETS: Final = range(64, 128)
 SUBNETS: Final = 250
-PROBE_BYTES_PER_S: Final = 1e6
+NAMESPACES: Final = Path("/run/netns")
+"""Where `ip netns` keeps the names."""
+PROBE: Final = Topology({1: 1e6}, {1: "a"}, {"a": 1e6})
+_serials: Final = itertools.count(1)
+_HELD_BACK: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class NetworkRefusedError(OperatorError):
@@ -32,65 +57,88 @@ class NetworkRefusedError(OperatorError):
 
 
 class ShapedNetwork:
-    """`with ShapedNetwork({1: 10e6, 2: 10e6, 100: None}) as network:` has namespaces for these nodes, each with its
-    rate in bytes for each second, either way; None: no limit. NetworkRefusedError.
-    """
+    """`with ShapedNetwork(topology) as network:` has a namespace for each node. NetworkRefusedError."""
 
-    def __init__(self, rates: Mapping[int, float | None]) -> None:
-        assert all(0 < node < BRIDGE for node in rates), rates
-        self._rates = dict(rates)
-        self._prefix = f"tf{os.getpid() % 100_000}"
-        self._subnet = f"10.77.{os.getpid() % SUBNETS}"
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        serial = next(_serials)
+        self._prefix = prefix_of(os.getpid(), serial)
+        self._subnet = f"10.{NETS[serial % len(NETS)]}.{os.getpid() % SUBNETS}"
+        self._plan = plan_of(topology, self._prefix, self._subnet)
 
     def address(self, node: int) -> str:
-        return f"{self._subnet}.{node}"
+        return address_in(self._subnet, node)
 
     @property
     def own_address(self) -> str:
-        return self.address(BRIDGE)
+        return self.address(SELF)
 
     def inside(self, node: int, command: Sequence[str]) -> list[str]:
         """Return what runs the command in the node's namespace."""
-        return ["ip", "netns", "exec", self._name(node), *command]
+        return ["ip", "netns", "exec", namespace_of(self._prefix, node), *command]
+
+    def broker_configs(self, broker: int, port: int) -> dict[str, str]:
+        """Return what a broker that listens on this port has to know of its place."""
+        rack = self.topology.racks.get(broker)
+        configs = {} if rack is None else {"broker.rack": rack}
+        if self.topology.delays_to(broker):
+            configs["listeners"] = f"PLAINTEXT://{LOOPBACK}:{port}"
+            configs["advertised.listeners"] = f"PLAINTEXT://{self.address(broker)}:{port}"
+        return configs
+
+    @contextmanager
+    def relays(self, ports: Mapping[int, int], base: Path) -> Iterator[None]:
+        """Run the relays before these brokers, each on its port, as long as the block lasts; their output is below
+        `base`.
+        """
+        with ExitStack() as stack:
+            for broker, port in ports.items():
+                if delays := self.topology.delays_to(broker):
+                    of_address = {self.address(other): delay_s for other, delay_s in delays.items()}
+                    stack.enter_context(self.relay(broker, port, (LOOPBACK, port), base, of_address=of_address))
+            yield
+
+    @contextmanager
+    def relay(
+        self,
+        node: int,
+        port: int,
+        target: tuple[str, int],
+        base: Path,
+        delay_s: float = 0.0,
+        of_address: Mapping[str, float] | None = None,
+    ) -> Iterator[None]:
+        """Run a relay at a port of the node's address, to `target` in its namespace, as long as the block lasts."""
+        host, target_port = target
+        where = (self.address(node), str(port), host, str(target_port))
+        arguments = (*where, str(delay_s), json.dumps(of_address or {}))
+        command = self.inside(node, [sys.executable, "-m", "tierfetch.bench.lab.relay", *arguments])
+        log = base / f"relay-{node}.log"
+        children = Processes()
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+            children.start(node, command, log)
+            for _ in poll(RELAY_TIMEOUT_S, f"the relay before node {node} to listen"):
+                if children[node].poll() is not None:
+                    raise NetworkRefusedError(f"the relay before node {node} ended: {log.read_text()[-300:]}")
+                with suppress(OSError), socket.create_connection((self.address(node), port), 1.0):
+                    break
+            yield
+        finally:
+            children.kill_all()
 
     def __enter__(self) -> Self:
+        remove_abandoned()
         try:
-            _run("ip", "link", "add", self._prefix, "type", "bridge")
-            _run("ip", "addr", "add", f"{self.own_address}/24", "dev", self._prefix)
-            _run("ip", "link", "set", self._prefix, "up")
-            for node, rate in self._rates.items():
-                self._add(node, rate)
+            for command in self._plan.setup():
+                _run(*command)
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        for node in self._rates:
-            with suppress(NetworkRefusedError):
-                _run("ip", "netns", "del", self._name(node))
-            with suppress(NetworkRefusedError):  # at once: the kernel takes an interface away some time after its peer
-                _run("ip", "link", "del", self._name(node))
-        with suppress(NetworkRefusedError):
-            _run("ip", "link", "del", self._prefix)
-
-    def _add(self, node: int, rate: float | None) -> None:
-        namespace = link = self._name(node)
-        _run("ip", "netns", "add", namespace)
-        _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", namespace)
-        _run("ip", "link", "set", link, "master", self._prefix, "up")
-        _run("ip", "-n", namespace, "addr", "add", f"{self.address(node)}/24", "dev", "eth0")
-        for interface in ("eth0", "lo"):
-            _run("ip", "-n", namespace, "link", "set", interface, "up")
-        if rate is not None:
-            speed = ("rate", f"{round(rate * 8)}bit", "burst", str(BURST_BYTES), "latency", f"{QUEUE_MS}ms")
-            shape = ("root", "tbf", *speed)
-            _run("tc", "qdisc", "add", "dev", link, *shape)
-            _run("tc", "-n", namespace, "qdisc", "add", "dev", "eth0", *shape)
-
-    def _name(self, node: int) -> str:
-        """Return what its namespace and this end of its link are called."""
-        return f"{self._prefix}-{node}"
+        _run_all(self._plan.removal())
 
 
 class InNamespaces(LocalNodes):
@@ -112,15 +160,29 @@ def refusal() -> str:
     if missing:
         return f"there is no {' and no '.join(missing)} (iproute2)"
     try:
-        with ShapedNetwork({1: PROBE_BYTES_PER_S}):
+        with ShapedNetwork(PROBE):
             return ""
     except NetworkRefusedError as error:
         return str(error)
 
 
-def rates_of(brokers: Iterable[int], controller: int, links_mb_s: float) -> dict[int, float | None]:
-    """Return the rates of brokers on equal links, and of a controller on none."""
-    return {**dict.fromkeys(brokers, links_mb_s * 1e6), controller: None}
+def remove_abandoned() -> None:
+    """Remove the networks of processes that are dead."""
+    names = sorted(os.listdir(NAMESPACES)) if NAMESPACES.is_dir() else []
+    for (pid, serial), namespaces in owners(names).items():
+        if not Path(f"/proc/{pid}").exists():
+            _run_all(removal_of(prefix_of(pid, serial), namespaces))
+
+
+def _run_all(commands: Iterable[Command]) -> None:
+    """Run each of them, whatever becomes of the others; a signal waits, for the commands too."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+    try:
+        for command in commands:
+            with suppress(NetworkRefusedError):
+                _run(*command)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run(*command: str) -> None:

@@ -2,7 +2,9 @@
 
 It delays, and limits nothing: what comes within a moment passes within a moment. A new connection is accepted at once,
 so a round trip is paid by requests, and not by the first packet of TCP. It is a process of its own, so that neither
-side pays for it with its interpreter.
+side pays for it with its interpreter. How far away it is may depend on the address of who connects:
+
+    python -m tierfetch.bench.lab.relay HOST PORT TARGET TARGET_PORT 0 '{"10.0.0.2": 0.005}'    5 ms each way for this
 
     read a piece -> queue (at most `PIECES_MAX`) -> wait until it is due -> write
 """
@@ -10,22 +12,35 @@ side pays for it with its interpreter.
 from __future__ import annotations
 
 import asyncio
+import json
 import multiprocessing
 import multiprocessing.connection
 import os
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
 PIECE_BYTES: Final = 256 << 10
 PIECES_MAX: Final = 256
+LOOPBACK: Final = "127.0.0.1"
+ANY_PORT: Final = (LOOPBACK, 0)
 
 _Queue = asyncio.Queue["tuple[float, bytes]"]
 
 
-async def relay(target_port: int, delay_s: float) -> asyncio.Server:
-    """Listen on a free port, and pass what comes to `target_port` of the loopback interface and back."""
+async def relay(
+    target_port: int,
+    delay_s: float,
+    of_address: Mapping[str, float] | None = None,
+    at: tuple[str, int] = ANY_PORT,
+    target: str = LOOPBACK,
+) -> asyncio.Server:
+    """Listen, and pass what comes to `target_port` and back. `of_address`: delays of those who connect from there; of
+    all others it is `delay_s`.
+    """
+    delays = of_address or {}
     connections: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,12 +49,13 @@ async def relay(target_port: int, delay_s: float) -> asyncio.Server:
         connections.add(task)
         task.add_done_callback(connections.discard)
         with suppress(OSError):
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target_port, limit=PIECE_BYTES)
-            await asyncio.gather(_pass(reader, far_writer, delay_s), _pass(far_reader, writer, delay_s))
+            far_reader, far_writer = await asyncio.open_connection(target, target_port, limit=PIECE_BYTES)
+            own_s = delays.get(writer.get_extra_info("peername")[0], delay_s)
+            await asyncio.gather(_pass(reader, far_writer, own_s), _pass(far_reader, writer, own_s))
             far_writer.close()
         writer.close()
 
-    return await asyncio.start_server(serve, "127.0.0.1", 0, limit=PIECE_BYTES)
+    return await asyncio.start_server(serve, *at, limit=PIECE_BYTES)
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
@@ -107,3 +123,12 @@ def _end_with(pipe: multiprocessing.connection.Connection) -> None:
     with suppress(EOFError, OSError):
         pipe.recv()
     os._exit(0)
+
+
+async def _main(host: str, port: str, target: str, target_port: str, delay_s: str, of_address: str) -> None:
+    server = await relay(int(target_port), float(delay_s), json.loads(of_address), (host, int(port)), target)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(*sys.argv[1:]))

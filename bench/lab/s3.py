@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,13 +52,14 @@ class S3Server:
     port: int
     pid: int
     directory: Path
+    host: str = "127.0.0.1"
 
     def options(self, port: int | None = None) -> dict[str, str]:
         """Return `rsm.config.*` of the `s3` plugin, through another port where there is a relay."""
         return {
             "bucket": BUCKET,
             "region": REGION,
-            "endpoint.url": f"http://127.0.0.1:{port or self.port}",
+            "endpoint.url": f"http://{self.host}:{port or self.port}",
             "path.style": "true",
             "access.key.id": KEY,
             "secret.access.key": SECRET,
@@ -66,18 +67,18 @@ class S3Server:
 
     def sizes(self, prefix: str, suffix: str) -> dict[str, int]:
         """Return the sizes of the objects whose keys begin and end so, by key."""
-        with closing(client_of(self.port, 1)) as client:
+        with closing(client_of(self.port, 1, self.host)) as client:
             pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
             listed = [entry for page in pages for entry in page.get("Contents", [])]
         return {entry["Key"]: entry["Size"] for entry in listed if entry["Key"].endswith(suffix)}
 
 
-def client_of(port: int, connections: int) -> S3Client:
-    """Return a client of the server at this port of the loopback interface."""
+def client_of(port: int, connections: int, host: str = "127.0.0.1") -> S3Client:
+    """Return a client of the server at this port."""
     return boto3.session.Session().client(
         "s3",
         region_name=REGION,
-        endpoint_url=f"http://127.0.0.1:{port}",
+        endpoint_url=f"http://{host}:{port}",
         aws_access_key_id=KEY,
         aws_secret_access_key=SECRET,
         config=BotoConfig(max_pool_connections=connections, s3={"addressing_style": "path"}, tcp_keepalive=True),
@@ -116,25 +117,26 @@ def _build(go: str, directory: Path) -> None:
 
 
 @contextmanager
-def s3_server(base: Path) -> Iterator[S3Server]:
-    """Run the server on an empty directory as long as the block lasts."""
+def s3_server(
+    base: Path, host: str = "127.0.0.1", inside: Callable[[Sequence[str]], Sequence[str]] = list
+) -> Iterator[S3Server]:
+    """Run the server on an empty directory as long as the block lasts; `inside` puts it where `host` is its address."""
     directory = base / "objects"
     directory.mkdir(parents=True)
     (port,) = free_ports(1)
     children = Processes()
     keys = ["--access", KEY, "--secret", SECRET, "--region", REGION]
     log = base / "s3-server.log"
-    children.start(
-        _SERVER, [str(s3_program()), *keys, "--port", f"127.0.0.1:{port}", "--quiet", "posix", str(directory)], log
-    )
+    command = [str(s3_program()), *keys, "--port", f"{host}:{port}", "--quiet", "posix", str(directory)]
+    children.start(_SERVER, inside(command), log)
     try:
         for _ in poll(START_TIMEOUT_S, "the S3 server to listen"):
             if children[_SERVER].poll() is not None:
                 raise S3UnavailableError(f"the S3 server ended at its start: {log.read_text()[-300:]}")
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+            with suppress(OSError), socket.create_connection((host, port), 1.0):
                 break
-        server = S3Server(port, children[_SERVER].pid, directory)
-        with closing(client_of(port, 1)) as client:
+        server = S3Server(port, children[_SERVER].pid, directory, host)
+        with closing(client_of(port, 1, host)) as client:
             client.create_bucket(Bucket=BUCKET)
         yield server
     finally:

@@ -5,6 +5,7 @@ draw         draws test scenarios from a seed.
 session      runs all scenarios in turn.
 lab          starts a cluster of two brokers or more for each system, with a tier that can be slow.
 replacement  loads a cluster, kills, wipes and replaces a broker, and times it from outside.
+producers    is the process that produces meanwhile.
 moving       plans a rebalance, carries it out with `reassign execute`, and times it from outside.
 failing      kills or freezes the leader, and times how long it takes until another broker leads.
 traces       reads what brokers' logs and metrics say of one run.

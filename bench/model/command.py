@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from .draw import drawn
 from .judge import RUNS_MIN
 from .record import Record
 from .report import markdown, print_tables
-from .scenario import TESTS, Scenario
+from .scenario import NETWORKS, TESTS, Scenario
 from .session import Session
 
 CALIBRATION_RUNS = 3
@@ -49,6 +50,11 @@ RESULT = Path("bench-results/model.json")
     metavar="RATE",
     help="Test scenarios with each broker in a network namespace, on links of this rate (as root).",
 )
+@click.option(
+    "--networks",
+    is_flag=True,
+    help="Test scenarios in which links limit: 6 to 12 brokers in racks with uplinks, in network namespaces (as root).",
+)
 @click.option("--json", "path", type=click.Path(path_type=Path), default=RESULT, show_default=True)
 @click.option("--resume", is_flag=True, help="Continue from what the file has, instead of beginning again.")
 @click.option(
@@ -66,6 +72,7 @@ def main(
     seed: int | None,
     count: int,
     links_mb_s: float | None,
+    networks: bool,
     path: Path,
     resume: bool,
     calibration: Path | None,
@@ -78,24 +85,25 @@ def main(
       python -m bench model                                      everything, about 25 minutes
       python -m bench model --against nothing --scenarios tier   some of ours
       python -m bench model --random 7 --count 30                scenarios that are drawn, not chosen
-      python -m bench model --random 7 --links-mb-s 20           where the network limits
+      python -m bench model --networks                           where racks' uplinks limit (drawn: with --random)
+      python -m bench model --random 7 --links-mb-s 20           where each broker's link limits
       python -m bench model --resume                             continue after an interruption
       python -m bench model --docs docs/model-proof.md           the document, from the last session's file
 
     Each prediction is in the JSON file before its first run. The file is rewritten after every run.
     """
     console = table_console()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    for each in (signal.SIGTERM, signal.SIGHUP):  # what was set up is removed on the way out
+        signal.signal(each, lambda number, _: sys.exit(128 + number))
     if docs is not None:
         docs.write_text(markdown(_read(path)))
         console.print(f"written: {docs}")
         return
-    if seed is not None and wanted:
-        raise click.UsageError("--scenarios chooses, --random draws: give one")
-    if links_mb_s is not None and (why := refusal()):
+    scenarios = _wished(wanted, seed, count, links_mb_s, networks=networks)
+    if any(each.topology is not None for each in scenarios) and (why := refusal()):
         raise click.ClickException(f"networks that limit cannot be made here: {why}")
     record = _read(path) if resume and path.exists() else Record(path, command_line())
-    _check_same(record, seed, links_mb_s)
+    _check_same(record, seed, scenarios)
     record.seed = seed
     record.forget_unfinished(calibration_runs, runs)
     if calibration is not None:
@@ -106,24 +114,39 @@ def main(
         session = Session(system, record, machine, console)
         if calibration is None:
             session.calibrate(calibration_runs)
-        scenarios = _chosen(wanted) if seed is None else drawn(seed, count)
-        session.test([replace(each, links_mb_s=links_mb_s) for each in scenarios], runs)
+        session.test(scenarios, runs)
     print_tables(record, console, runs)
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)
     console.print(f"Figures: {path}")
 
 
-def _check_same(record: Record, seed: int | None, links_mb_s: float | None) -> None:
+def _wished(
+    wanted: tuple[str, ...], seed: int | None, count: int, links_mb_s: float | None, *, networks: bool
+) -> list[Scenario]:
+    """Return the test scenarios of these options. UsageError."""
+    if seed is not None and wanted:
+        raise click.UsageError("--scenarios chooses, --random draws: give one")
+    if networks and links_mb_s is not None:
+        raise click.UsageError("--networks has links of its own rates: give --links-mb-s without it")
+    chooses_from = NETWORKS if networks else TESTS
+    found = _chosen(wanted, chooses_from) if seed is None else drawn(seed, count, networks=networks)
+    return [replace(each, links_mb_s=each.links_mb_s or links_mb_s) for each in found]
+
+
+def _check_same(record: Record, seed: int | None, scenarios: Sequence[Scenario]) -> None:
     """UsageError if the session in the file is another one."""
     if record.tests and record.seed != seed:
         raise click.UsageError(
             f"{record.path} has a session of {_seed_text(record.seed)}: give another --json, or the same seed"
         )
-    if record.tests and record.tests[0].scenario.links_mb_s != links_mb_s:
-        raise click.UsageError(
-            f"{record.path} has a session on other links: give another --json, or the same --links-mb-s"
-        )
+    now = {each.name: each for each in scenarios}
+    for entry in record.tests:
+        if now.get(entry.scenario.name, entry.scenario) != entry.scenario:
+            raise click.UsageError(
+                f"{record.path} has another {entry.scenario.name!r} ({entry.scenario.text}): give another --json, or"
+                " the same --networks or --links-mb-s"
+            )
 
 
 def _seed_text(seed: int | None) -> str:
@@ -137,10 +160,10 @@ def _read(path: Path) -> Record:
         raise click.ClickException(f"{path} is no record of a session: {error}") from None
 
 
-def _chosen(wanted: tuple[str, ...]) -> list[Scenario]:
-    found = [scenario for scenario in TESTS if not wanted or any(text in scenario.name for text in wanted)]
+def _chosen(wanted: tuple[str, ...], of: Sequence[Scenario]) -> list[Scenario]:
+    found = [scenario for scenario in of if not wanted or any(text in scenario.name for text in wanted)]
     if not found:
-        names = "\n  ".join(scenario.name for scenario in TESTS)
+        names = "\n  ".join(scenario.name for scenario in of)
         raise click.UsageError(f"no test scenario has {' or '.join(wanted)} in its name:\n  {names}")
     return found
 

@@ -26,6 +26,15 @@ there again once it is back. A rebalance is of at least `PARTITIONS_PER_BROKER` 
 `REBALANCE_MB` large, since each run of it has data of its own; producers take at most half of its throttle, for more
 would never catch up.
 
+Where links limit (`networks`), 6 to 12 brokers in 2 or 3 racks share their rack's uplink:
+
+    links_mb_s        4 to 12, of ratios
+    uplink_mb_s       0.4 to 2 times that, of ratios
+    delay_ms          one of two, 1 to 10; of a failover none, which a relay would hide
+    store_mb_s        of a tiered topic, one of two: 0.5 to 1 times a link's rate
+    total_mb          at most what an uplink carries in `CARRIED_S`
+    produce_mb_s      at most a tenth of an uplink
+
 The same seed always draws the same scenarios, and the first ones of a longer series are those of a shorter one.
 """
 
@@ -52,6 +61,13 @@ LOCAL_SHARE: Final = (0.1, 0.9)
 PRODUCE_MB_S: Final = (1.0, 12.0)
 THROTTLE_MB_S: Final = (10.0, 60.0)
 LATENCY_MS: Final = (5, 300)
+NETWORK_BROKERS: Final = (6, 12)
+RACKS: Final = (2, 3)
+LINKS_MB_S: Final = (4.0, 12.0)
+UPLINK_SHARE: Final = (0.4, 2.0)
+DELAY_MS: Final = (1.0, 10.0)
+STORE_SHARE: Final = (0.5, 1.0)
+CARRIED_S: Final = 20.0
 BYTES_PER_PARTITION_MIN: Final = 1
 """Megabytes: less is a partition whose segment never closes."""
 TIERED_PAIRS: Final = (
@@ -62,12 +78,38 @@ TIERED_PAIRS: Final = (
 )
 
 
-def drawn(seed: int, count: int) -> list[Scenario]:
-    """Return the first `count` scenarios of this seed."""
-    return [
+def drawn(seed: int, count: int, *, networks: bool = False) -> list[Scenario]:
+    """Return the first `count` scenarios of this seed; `networks`: where links limit."""
+    found = [
         _of_kind(random.Random(f"{seed}/{number}/kind"), _scenario(random.Random(f"{seed}/{number}"), number))
         for number in range(count)
     ]
+    if not networks:
+        return found
+    return [_on_network(random.Random(f"{seed}/{number}/network"), each) for number, each in enumerate(found)]
+
+
+def _on_network(source: random.Random, scenario: Scenario) -> Scenario:
+    links_mb_s = round(_of_ratios(source, *LINKS_MB_S), 1)
+    uplink_mb_s = round(links_mb_s * _of_ratios(source, *UPLINK_SHARE), 1)
+    delay_ms = round(_of_ratios(source, *DELAY_MS), 1) if source.random() < 1 / 2 else 0.0
+    has_store = source.random() < 1 / 2
+    store_mb_s = round(links_mb_s * source.uniform(*STORE_SHARE), 1)
+    brokers = source.randint(*NETWORK_BROKERS) if scenario.kind.death is None else scenario.brokers
+    per_broker = PARTITIONS_PER_BROKER if scenario.kind.is_rebalance else 0
+    partitions = max(scenario.partitions, brokers * per_broker)
+    return replace(
+        scenario,
+        brokers=brokers,
+        partitions=partitions,
+        total_mb=max(min(scenario.total_mb, round(uplink_mb_s * CARRIED_S)), partitions * BYTES_PER_PARTITION_MIN),
+        produce_mb_s=min(scenario.produce_mb_s, round(uplink_mb_s / 10, 1)),
+        links_mb_s=links_mb_s,
+        racks=source.choice(RACKS),
+        uplink_mb_s=uplink_mb_s,
+        delay_ms=delay_ms if scenario.kind.death is None else 0.0,
+        store_mb_s=store_mb_s if has_store and scenario.is_tiered else None,
+    )
 
 
 def _of_kind(source: random.Random, scenario: Scenario) -> Scenario:

@@ -6,7 +6,8 @@ import asyncio
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import permutations
+from typing import Any, Final
 
 from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.cluster_session import run as run_admin
@@ -64,14 +65,33 @@ def captured(lab: Lab, scenario: Scenario, machine: MachineRates) -> Inventory:
     async def look(admin: Admin) -> Inventory:
         window_s = WINDOW_S if scenario.produce_mb_s else 0.0
         first, second = await observe(Observer(admin), window_s, asyncio.sleep)
-        return Inventory.from_document(capture(first, second, known(scenario, machine), scenario.name).document)
+        document = capture(first, second, known(scenario, machine), scenario.name).document
+        return Inventory.from_document({**document, **between_racks(scenario)})
 
     return run_admin((lab.bootstrap,), look)
+
+
+def between_racks(scenario: Scenario) -> dict[str, Any]:
+    """Return what an inventory says of racks: their uplinks, and how far they are from each other."""
+    topology = scenario.topology
+    if topology is None or not topology.racks:
+        return {}
+    rates = {name: topology.uplinks.get(name) for name in topology.rack_names}
+    uplinks = {name: None if rate is None else rate * WIRE_SHARE for name, rate in rates.items()}
+    pairs = permutations(topology.rack_names, 2)
+    return {
+        "racks": [
+            {"name": name, "uplink_out_bytes_per_s": rate, "uplink_in_bytes_per_s": rate}
+            for name, rate in uplinks.items()
+        ],
+        "links": [{"from_rack": one, "to_rack": other, "latency_ms": topology.delay_s * 1000} for one, other in pairs],
+    }
 
 
 def known(scenario: Scenario, machine: MachineRates) -> Mapping[str, str]:
     latency_s = scenario.latency_ms / 1000 + (machine.tier_request_s or 0.0)
     nic = machine.loopback_bytes_per_s if scenario.links_mb_s is None else scenario.links_mb_s * 1e6 * WIRE_SHARE
+    store = machine.loopback_bytes_per_s if scenario.store_mb_s is None else scenario.store_mb_s * 1e6 * WIRE_SHARE
     return {
         "nic_in_bytes_per_s": str(nic),
         "nic_out_bytes_per_s": str(nic),
@@ -80,7 +100,7 @@ def known(scenario: Scenario, machine: MachineRates) -> Mapping[str, str]:
         "disk_bytes": str(DISK_BYTES),
         "cores": str(machine.cores),
         "tier.latency_ms": str(latency_s * 1000),
-        "tier.bandwidth_bytes_per_s": str(machine.loopback_bytes_per_s),
+        "tier.bandwidth_bytes_per_s": str(store),
     }
 
 

@@ -1,4 +1,5 @@
-"""One cluster of two brokers or more, ours or Apache Kafka's, whose tier is a directory that can be made slow.
+"""One cluster of two brokers or more, ours or Apache Kafka's, whose tier is a directory that can be made slow, or an S3
+server (ours, in a network that limits).
 
 What a scenario needs is set as the cluster's dynamic configs, so that one cluster serves for all scenarios, and a
 capture reads there what holds.
@@ -8,16 +9,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tierfetch.cli.cluster_session import Admin, check
 from tierfetch.cli.cluster_session import run as run_admin
-from tierfetch.cli.local import LocalCluster, LocalQuorum, TierSettings, poll
+from tierfetch.cli.local import LocalCluster, LocalQuorum, TierSettings, free_ports, poll
 from tierfetch.model import System
+from tierfetch.plugins.local import STORAGE_DIRECTORY
 from tierfetch.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -28,16 +31,19 @@ from tierfetch.protocol.wire import ResourceType
 
 from ..lab.jars import kafka_jars
 from ..lab.kafka import CONTROLLER_ID, KafkaCluster
-from ..lab.network import InNamespaces, ShapedNetwork, rates_of
+from ..lab.network import InNamespaces, ShapedNetwork
+from ..lab.s3 import BUCKET, s3_server
 from ..systems import Cluster
 from ..workload import admin
+from .scenario import CLIENTS, CONTROLLER, REPLACED, STORE, Scenario
 
 LEADER: Final = 1
-FOLLOWER: Final = 2
+FOLLOWER: Final = REPLACED
 PLUGIN: Final = Path(__file__).resolve().parent / "slow_plugin"
 JAVA_PLUGIN: Final = "SlowTieredStorage"
 INTERNAL_TOPIC: Final = "__remote_log_metadata"
 START_TIMEOUT_S: Final = 60.0
+assert CONTROLLER == CONTROLLER_ID
 LATENCY_FILE: Final = "latency-ms"
 SESSION_S: Final = 2.5
 HEARTBEAT_S: Final = 0.5
@@ -61,7 +67,10 @@ class Lab:
     cluster: Cluster
     base: Path
     brokers: int
-    _configs: Mapping[str, str]
+    objects: Path
+    """Where the tier's objects are files."""
+    network: ShapedNetwork | None = None
+    _configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def broker_ids(self) -> range:
@@ -74,6 +83,10 @@ class Lab:
     @property
     def address(self) -> Address:
         return Address(self.cluster.host(LEADER), self.cluster.port(LEADER))
+
+    def by_clients(self, command: Sequence[str]) -> list[str]:
+        """Return what runs the command where clients are."""
+        return list(command) if self.network is None else self.network.inside(CLIENTS, command)
 
     def set_tier_latency(self, latency_ms: int) -> None:
         _write_latency(self.base / "tier", latency_ms)
@@ -102,16 +115,37 @@ class Lab:
 
 
 @contextmanager
-def running(system: System, base: Path, brokers: int = 2, links_mb_s: float | None = None) -> Iterator[Lab]:
-    """`links_mb_s`: brokers in network namespaces, each with links of that rate. KafkaUnavailableError where there
-    are no jars, NetworkRefusedError where there are no such networks.
+def running(system: System, base: Path, scenario: Scenario) -> Iterator[Lab]:
+    """The cluster, in a network of its own where the scenario has one. KafkaUnavailableError where there are no jars,
+    S3UnavailableError where there is no store, NetworkRefusedError where there are no such networks.
     """
-    ids = tuple(range(1, brokers + 1))
-    start = _tierfetch if system == "tierfetch" else _kafka
-    with _network(ids, links_mb_s) as network, start(base, ids, network) as cluster:
-        lab = Lab(system, cluster, base, brokers, {})
+    topology = scenario.topology
+    with ExitStack() as stack:
+        network = None if topology is None else stack.enter_context(ShapedNetwork(topology))
+        objects = base / "tier" / STORAGE_DIRECTORY
+        if system == "tierfetch":
+            tier = TierSettings("slow-local", {"dir": str(base / "tier")})
+            if network is not None and scenario.store_mb_s is not None:
+                tier, objects = stack.enter_context(_store(base, network, scenario.latency_ms / 1000))
+            cluster = stack.enter_context(_tierfetch(base, scenario.broker_ids, network, tier))
+        else:
+            cluster = stack.enter_context(_kafka(base, scenario.broker_ids, network))
+        lab = Lab(system, cluster, base, scenario.brokers, objects, network)
         wait_complete(lab)
         yield lab
+
+
+@contextmanager
+def _store(base: Path, network: ShapedNetwork, latency_s: float) -> Iterator[tuple[TierSettings, Path]]:
+    """Run an S3 server at its place in the network, so far away; yields how brokers use it, and where objects are."""
+    (port,) = free_ports(1)
+    inside = partial(network.inside, STORE)
+    with s3_server(base / "s3", network.address(STORE), inside) as server:
+        if not latency_s:
+            yield TierSettings("s3", server.options()), server.directory / BUCKET
+            return
+        with network.relay(STORE, port, (server.host, server.port), base.parent, latency_s / 2):
+            yield TierSettings("s3", server.options(port)), server.directory / BUCKET
 
 
 def wait_complete(lab: Lab) -> None:
@@ -124,10 +158,6 @@ def wait_complete(lab: Lab) -> None:
             is_whole = internal and all(len(part.isrs) == 2 for part in internal.partitions.values())
             if is_whole and len(found.brokers) == lab.brokers:
                 break
-
-
-def _network(brokers: Sequence[int], links_mb_s: float | None) -> AbstractContextManager[ShapedNetwork | None]:
-    return nullcontext() if links_mb_s is None else ShapedNetwork(rates_of(brokers, CONTROLLER_ID, links_mb_s))
 
 
 class _Quorum(InNamespaces, LocalQuorum):
@@ -143,19 +173,35 @@ class _Kafka(InNamespaces, KafkaCluster):
 
 
 @contextmanager
-def _tierfetch(base: Path, brokers: Sequence[int], network: ShapedNetwork | None) -> Iterator[Cluster]:
+def placed(
+    cluster: InNamespaces, configs: MutableMapping[int, dict[str, str]], network: ShapedNetwork | None
+) -> Iterator[None]:
+    """Give the brokers among these nodes their places in the network, and what delays whatever comes to them."""
+    cluster.network = network
+    if network is None:
+        yield
+        return
+    ports = {node: cluster.port(node) for node in cluster.nodes if node != CONTROLLER_ID}
+    for broker, port in ports.items():
+        configs.setdefault(broker, {}).update(network.broker_configs(broker, port))
+    with network.relays(ports, cluster.base.parent):
+        yield
+
+
+@contextmanager
+def _tierfetch(
+    base: Path, brokers: Sequence[int], network: ShapedNetwork | None, tier: TierSettings
+) -> Iterator[Cluster]:
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{PLUGIN}{os.pathsep}{before}" if before else str(PLUGIN)
     _write_latency(base / "tier", 0)
-    tier = TierSettings("slow-local", {"dir": str(base / "tier")})
     try:
         quorum = _Quorum(base, 1, first_id=CONTROLLER_ID, configs=CONTROLLER_CONFIGS)
         quorum.network = network
         with quorum:
             where = quorum.bootstrap_controllers
             cluster = _Brokers(base, brokers, tier=tier, configs=CONFIGS, controllers=where)
-            cluster.network = network
-            with cluster:
+            with placed(cluster, cluster.broker_configs, network), cluster:
                 yield cluster
     finally:
         if before is None:
@@ -174,9 +220,8 @@ def _kafka(base: Path, brokers: Sequence[int], network: ShapedNetwork | None) ->
     }
     _compile(classes)
     cluster = _Kafka(base, brokers, broker_configs=CONFIGS | configs)
-    cluster.network = network
     cluster.node_configs[CONTROLLER_ID] = dict(CONTROLLER_CONFIGS)
-    with cluster:
+    with placed(cluster, cluster.node_configs, network), cluster:
         yield cluster
 
 

@@ -6,23 +6,22 @@ Looks at the ISR come every `LOOK_S`, those at the disk less often: they cost CP
 from __future__ import annotations
 
 import os
-import threading
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Final
 
-from confluent_kafka import Producer
-
 from tierfetch.cli.local import poll
+from tierfetch.cli.local.processes import Processes
 from tierfetch.model import Policy
-from tierfetch.plugins.local import STORAGE_DIRECTORY
 from tierfetch.protocol import RetriableError
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
 from .breakdown import replaced_rows
 from .lab import FOLLOWER, LEADER, Lab, wait_complete
+from .producers import PRODUCING, RECORD_BYTES
 from .scenario import BOUNDED_LOCAL_BYTES, Scenario
 from .timing import Timing
 from .traces import Logs, trace_of
@@ -30,8 +29,10 @@ from .traces import Logs, trace_of
 LOOK_S: Final = 0.02
 DISK_LOOKS_EVERY: Final = 5
 JOIN_TIMEOUT_S: Final = 90.0
-RECORD_BYTES: Final = 1_000
-LOAD_RECORDS: Final = 250
+LOAD: Final = 1
+"""The number of the process that produces, among the children of a run."""
+SAID_MAX: Final = 300
+"""Characters of what it said that an error repeats."""
 LOAD_SETTLE_S: Final = 0.5
 CALM_LOOKS: Final = 8
 CALM_INTERVAL_S: Final = 0.4
@@ -91,13 +92,9 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
         _delete(lab, topic)
 
 
-def _isr(scenario: Scenario, members: set[int]) -> dict[int, set[int]]:
-    return {partition: members for partition in range(scenario.partitions)}
-
-
 def _wait_calm(lab: Lab, topic: str) -> None:
     """Until neither a broker's disk nor the tier has changed for some looks in a row."""
-    places = *map(lab.cluster.data_directory, lab.broker_ids), lab.base / "tier" / STORAGE_DIRECTORY
+    places = *map(lab.cluster.data_directory, lab.broker_ids), lab.objects
     seen: list[int] = []
     calm = 0
     for _ in poll(STEP_TIMEOUT_S, f"tiering and local retention of {topic} to come to rest", CALM_INTERVAL_S):
@@ -118,32 +115,27 @@ def _delete(lab: Lab, topic: str) -> None:
 
 @contextmanager
 def load(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
-    """Producers at the scenario's rate, from another thread; nothing where it has none."""
+    """Producers at the scenario's rate, where clients are; nothing where it has none. RuntimeError if they fail."""
     if not scenario.produce_mb_s:
         yield
         return
-    ended = threading.Event()
-    thread = threading.Thread(target=_produce_until, args=(lab, scenario, topic, ended), name="load")
-    thread.start()
-    time.sleep(LOAD_SETTLE_S)
+    children = Processes()
+    log = lab.base.parent / f"producers-{topic}.log"
+    log.unlink(missing_ok=True)
+    module = (sys.executable, "-m", "tierfetch.bench.model.producers")
+    arguments = (lab.bootstrap, topic, str(scenario.partitions), str(scenario.produce_mb_s))
+    children.start(LOAD, lab.by_clients([*module, *arguments]), log)
     try:
+        for _ in poll(STEP_TIMEOUT_S, f"producers of {topic}"):
+            if children[LOAD].poll() is not None:
+                raise RuntimeError(f"producers of {topic} ended: {log.read_text(errors='replace')[-SAID_MAX:]}")
+            if PRODUCING in log.read_text(errors="replace"):
+                break
+        time.sleep(LOAD_SETTLE_S)
         yield
+        children.stop(LOAD)
     finally:
-        ended.set()
-        thread.join()
-
-
-def _produce_until(lab: Lab, scenario: Scenario, topic: str, ended: threading.Event) -> None:
-    settings = {"bootstrap.servers": lab.bootstrap, "acks": "1", "linger.ms": 20, "batch.size": 262_144, "log_level": 2}
-    producer = Producer(settings)
-    batch = [{"value": os.urandom(RECORD_BYTES)} for _ in range(LOAD_RECORDS)]
-    interval_s = LOAD_RECORDS * RECORD_BYTES / (scenario.produce_mb_s * 1e6)
-    began, sent = time.monotonic(), 0
-    while not ended.wait(max(0.0, began + sent * interval_s - time.monotonic())):
-        producer.produce_batch(topic, batch, partition=sent % scenario.partitions)
-        producer.poll(0)
-        sent += 1
-    producer.flush(STEP_TIMEOUT_S)
+        children.kill_all()
 
 
 def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = False) -> Timing:
@@ -152,9 +144,12 @@ def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = F
     killed = time.monotonic()
     cluster.kill(FOLLOWER)
     cluster.wipe(FOLLOWER)
-    fenced = wait_isr(cluster, _isr(scenario, {LEADER}), topic)
+    others = [each for each in lab.broker_ids if each != FOLLOWER]
+    left = {number: set(replicas) - {FOLLOWER} for number, replicas in enumerate(scenario.assignment)}
+    fenced = wait_isr(cluster, left, topic)
     with load(lab, scenario, topic) if scenario.grows else nullcontext():
-        cpu_s = cpu_seconds([cluster.process(LEADER).pid])
+        pids = [cluster.process(each).pid for each in others]
+        cpu_s = cpu_seconds(pids)
         logs = Logs(lab)
         began = cluster.start(FOLLOWER)
         first_data, all_data, in_isr = _watch(lab, topic, looks_at_disk)
@@ -165,7 +160,7 @@ def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = F
         all_data_s=all_data - began,
         fenced_s=fenced - killed,
         copied_bytes=log_bytes(cluster.data_directory(FOLLOWER), topic),
-        leader_cpu_s=cpu_seconds([cluster.process(LEADER).pid]) - cpu_s,
+        leader_cpu_s=cpu_seconds(pids) - cpu_s,
         follower_cpu_s=cpu_seconds([cluster.process(FOLLOWER).pid]),
         seconds=rows,
         whole_seconds=rows,
@@ -176,7 +171,13 @@ def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = F
 
 def _rows(lab: Lab, logs: Logs, topic: str, began_s: float, took_s: float) -> dict[str, float]:
     """Where the time went until the last partition was in sync; `began_s` in unix seconds."""
-    joined = {number: at for (number, who), at in logs.said(LEADER, topic).joined_s.items() if who == FOLLOWER}
+    leaders = [each for each in lab.broker_ids if each != FOLLOWER]
+    joined = {
+        number: at
+        for leader in leaders
+        for (number, who), at in logs.said(leader, topic).joined_s.items()
+        if who == FOLLOWER
+    }
     if not joined:
         return {}
     last = max(joined, key=lambda number: joined[number])

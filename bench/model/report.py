@@ -269,6 +269,10 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
   session is 2.5 s here
 * rebalance (of drawn scenarios): a plan of `reassign plan`, carried out by `reassign execute`, from its first order
   until every replica is in sync, pauses between waves included. Each run has a topic of its own, laid out alike
+* links, racks, uplinks (of `--networks`): each broker, the controller, the producers and the store are in a network
+  namespace of their own, on links with a rate; the brokers of a rack share its uplink, and relays delay what passes
+  between racks (`bench/lab/topology.py`). The store is then an S3 server; Apache Kafka, which brings no plugin for one,
+  keeps a directory
 * where the time went: measured by what brokers log and count (`bench/model/breakdown.py`); what no line says is
   *other*, which of Apache Kafka is all that follows set-up
 * 80 %: the interval of the prediction; four of five runs should be in it

@@ -1,6 +1,6 @@
 """What is run. Calibration scenarios give the model its constants; test scenarios judge it. None is in both.
 
-Each is the replacement of broker 2 of two: all partitions have their leader on broker 1, broker 2 is killed, wiped and
+Each is the replacement of broker 2: all partitions have their leader on another broker, broker 2 is killed, wiped and
 started. Of another kind it is a failover: broker 2 leads all of them, and dies; or a rebalance of two replicas each, as
 `reassign plan` plans it and `reassign execute` carries it out: the last of the brokers is empty and takes its share, or
 gives away all that it has, or brokers 1 and 2 have most and give some of it to the others. What differs:
@@ -14,20 +14,33 @@ gives away all that it has, or brokers 1 and 2 have most and give some of it to 
     latency_ms      of every request to the tier, on top of the directory's own
     is_tiered       whether the topic has a tier at all
     kind            replacement, failover after the death of a process or of a host, or rebalance
-    brokers         of the cluster; more than two for a rebalance only
+    brokers         of the cluster; of a replacement with more than two, the others lead in turn
     links_mb_s      of each broker's interface, either way, in millions of bytes for each second; None: loopback
+    racks           that brokers are in, in turn; with links only
+    uplink_mb_s     that all brokers of a rack share, either way; None: no limit
+    delay_ms        one way, between brokers of two racks
+    store_mb_s      of the link of the tier, which is then an S3 server (tierfetch's; Apache Kafka brings no plugin for
+                    one, and keeps the directory); None: a directory that all brokers see
     wave_partitions that may come to a broker, and leave it, in one wave of a rebalance
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from tierfetch.model import Death, Policy, System
 
+from ..lab.topology import Topology
+
+REPLACED: Final = 2
+CONTROLLER: Final = 100
+CLIENTS: Final = 200
+STORE: Final = 201
+"""Nodes of a network that are no brokers."""
+RACK_NAMES: Final = "abcdef"
 BOUNDED_LOCAL_BYTES: Final = 4_000_000
 """The local bytes of each partition if the policy is bounded-local."""
 
@@ -80,6 +93,10 @@ class Scenario:
     brokers: int = 2
     wave_partitions: int = 50
     links_mb_s: float | None = None
+    racks: int = 1
+    uplink_mb_s: float | None = None
+    delay_ms: float = 0.0
+    store_mb_s: float | None = None
 
     def policy(self, system: System) -> Policy:
         return self.policies.ours if system == "tierfetch" else self.policies.kafka
@@ -115,8 +132,34 @@ class Scenario:
         parts += [f"{self.produce_mb_s:g} MB/s produced"] if self.produce_mb_s else []
         parts += [f"throttle {self.throttle_mb_s:g} MB/s"] if self.throttle_mb_s is not None else []
         parts += [f"tier {self.latency_ms} ms"] if self.latency_ms else []
-        parts += [f"links {self.links_mb_s:g} MB/s"] if self.links_mb_s is not None else []
-        return f"{self.name}: {', '.join(parts)}"
+        return f"{self.name}: {', '.join([*parts, *self._network_parts()])}"
+
+    def _network_parts(self) -> Iterator[str]:
+        if self.links_mb_s is not None:
+            yield f"links {self.links_mb_s:g} MB/s"
+        if self.racks > 1:
+            yield f"{self.racks} racks"
+        if self.uplink_mb_s is not None:
+            yield f"uplinks {self.uplink_mb_s:g} MB/s"
+        if self.delay_ms:
+            yield f"{self.delay_ms:g} ms between racks"
+        if self.store_mb_s is not None:
+            yield f"store {self.store_mb_s:g} MB/s"
+
+    @property
+    def topology(self) -> Topology | None:
+        """The network that it runs in; None: loopback. Controllers, clients and the store have places of their own."""
+        if self.links_mb_s is None:
+            return None
+        racks = {each: RACK_NAMES[(each - 1) % self.racks] for each in self.broker_ids} if self.racks > 1 else {}
+        uplink = _bytes_per_s(self.uplink_mb_s)
+        others = {CONTROLLER: None, CLIENTS: None, STORE: _bytes_per_s(self.store_mb_s)}
+        return Topology(
+            links={**dict.fromkeys(self.broker_ids, _bytes_per_s(self.links_mb_s)), **others},
+            racks=racks,
+            uplinks=dict.fromkeys(racks.values(), uplink),
+            delay_s=self.delay_ms / 1000,
+        )
 
     @property
     def total_bytes(self) -> int:
@@ -131,7 +174,8 @@ class Scenario:
         """The replicas of each partition before anything happens, the leader first."""
         match self.kind:
             case Kind.REPLACEMENT:
-                return [[1, 2]] * self.partitions
+                others = [each for each in self.broker_ids if each != REPLACED]
+                return [[others[each % len(others)], REPLACED] for each in range(self.partitions)]
             case Kind.PROCESS | Kind.HOST:
                 return [[2, 1]] * self.partitions
             case Kind.ADD:
@@ -140,6 +184,10 @@ class Scenario:
                 return [_in_turn(each, self.brokers) for each in range(self.partitions)]
             case Kind.EVEN:
                 return [_uneven(each, self.brokers) for each in range(self.partitions)]
+
+
+def _bytes_per_s(mb_s: float | None) -> float | None:
+    return None if mb_s is None else mb_s * 1e6
 
 
 def _in_turn(partition: int, brokers: int) -> list[int]:
@@ -164,6 +212,54 @@ CALIBRATION: Final = (
     Scenario(name="c-throttle", total_mb=150, is_tiered=False, throttle_mb_s=40),
     Scenario(name="c-waves", total_mb=24, is_tiered=False, partitions=24, kind=Kind.ADD, brokers=3, wave_partitions=3),
 )
+
+NETWORKS: Final = (
+    Scenario(
+        name="6 brokers in 2 racks, copy",
+        total_mb=60,
+        partitions=15,
+        is_tiered=False,
+        brokers=6,
+        links_mb_s=8,
+        racks=2,
+        uplink_mb_s=4,
+    ),
+    Scenario(
+        name="6 brokers in 3 racks, 5 ms apart, copy",
+        total_mb=60,
+        partitions=15,
+        is_tiered=False,
+        brokers=6,
+        links_mb_s=8,
+        racks=3,
+        uplink_mb_s=4,
+        delay_ms=5,
+    ),
+    Scenario(
+        name="12 brokers in 3 racks, producers, copy",
+        total_mb=88,
+        partitions=22,
+        is_tiered=False,
+        produce_mb_s=1,
+        brokers=12,
+        links_mb_s=6,
+        racks=3,
+        uplink_mb_s=4,
+    ),
+    Scenario(
+        name="6 brokers in 2 racks, the store at its own link",
+        total_mb=60,
+        partitions=10,
+        local_share=0.5,
+        segment_mb=1,
+        brokers=6,
+        links_mb_s=8,
+        racks=2,
+        uplink_mb_s=4,
+        store_mb_s=4,
+    ),
+)
+"""Where links limit: as much slower than those of machines as two cores are slower than all of theirs."""
 
 TESTS: Final = (
     Scenario(name="copy, 100 MB", total_mb=100, is_tiered=False),

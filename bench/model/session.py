@@ -101,7 +101,7 @@ class Session:
         prefix = f"tierfetch-model-{self.system}-"
         with (
             tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as base,
-            running(self.system, Path(base) / "cluster", scenario.brokers, scenario.links_mb_s) as lab,
+            running(self.system, Path(base) / "cluster", scenario) as lab,
         ):
             yield lab
 

@@ -181,7 +181,7 @@ def traffic_charts(document: ModelDocument) -> list[Markup]:
 def resources_chart(document: ModelDocument) -> Markup:
     """How full each resource is when moves take most of it: the foreground, and moves on top."""
     rows = document.resources[:RESOURCES_SHOWN]
-    names = [f"{row.kind}, {row.owner}" if row.kind == "link" else f"{row.kind}, broker {row.owner}" for row in rows]
+    names = [f"{row.kind}, {row.whose}" if row.owner else row.kind for row in rows]
     series = [
         Series("foreground", BEFORE, [row.foreground / row.capacity for row in rows]),
         Series("moves, at their peak", LOOKS[1], [row.peak / row.capacity for row in rows]),

@@ -74,6 +74,13 @@ class ResourceRow(BaseModel):
     peak_at_s: float
     peak_share: float
 
+    @property
+    def whose(self) -> str:
+        """Whose it is, in words: "broker 3", "rack a", of a link "a -> b"; "" for the tier."""
+        if self.kind == "link" or not self.owner:
+            return self.owner
+        return f"{'rack' if self.kind.startswith('uplink') else 'broker'} {self.owner}"
+
 
 class Headroom(BaseModel):
     """The broker whose foreground may grow least, and by which share, without moves and at their worst moment."""

@@ -100,6 +100,8 @@ def capture(first: Snapshot, second: Snapshot | None, known: Mapping[str, str], 
     if second is None:
         remarks.append("produce_bytes_per_s are not measured (--window 0): taken as 0 everywhere")
     remarks.append("consume_bytes_per_s is in no response: taken as 0 everywhere")
+    if len({each["rack"] for each in brokers}) > 1:
+        remarks.append("uplinks of racks are in no response: taken as without a limit")
     every = dict.fromkeys(name for names in unsized.values() for name in names)
     return Captured(document, tuple(unknown), tuple(remarks), tuple(every))
 

@@ -142,7 +142,7 @@ def _resources(document: ModelDocument) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in document.resources[:RESOURCES_SHOWN]:
         unit = _cores if row.kind == "CPU" else rate
-        owner = f" {row.owner}" if row.kind == "link" else f" of broker {row.owner}" if row.owner else ""
+        owner = f" {row.owner}" if row.kind == "link" else f" of {row.whose}" if row.owner else ""
         table.add_row(
             escape(row.kind + owner),
             share(row.peak_share),

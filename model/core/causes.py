@@ -5,7 +5,7 @@
     SETUP             its broker to set replicas up, round trips to leaders included
     TIER              the tier: latency of requests for the state that it adopts, retries
     FETCHES           one fetch after the other: the follower's own pace
-    LEADER_LINK ...   a resource that is full: links, disks, CPUs
+    LEADER_LINK ...   a resource that is full: links, racks' uplinks, disks, CPUs
     THROTTLE          the replication throttle
     ISR               the leader, to see that it has caught up
     BEGIN             the beginning of its wave: the executor looks, sets throttles, and gives the orders
@@ -45,6 +45,7 @@ class Cause(IntEnum):
     THROTTLE = 14
     ISR = 15
     BEGIN = 16
+    UPLINK = 17
 
     @property
     def text(self) -> str:
@@ -69,6 +70,7 @@ _TEXTS: Final = {
     Cause.THROTTLE: "throttle",
     Cause.ISR: "ISR expansion",
     Cause.BEGIN: "beginning a wave",
+    Cause.UPLINK: "rack's uplink",
 }
 CAUSES: Final = len(Cause)
 SECONDS_MIN: Final = 1e-9

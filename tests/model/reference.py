@@ -1,11 +1,13 @@
 """The engine once more, slow and plain: one wave, one event at a time, every rate anew, Python's own numbers.
 
-It shares nothing with the engine but its inputs, and knows only what the tests vary: NICs, disks, throttles, produce.
+It shares nothing with the engine but its inputs, and knows only what the tests vary: NICs, disks, throttles, uplinks of
+racks, produce.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -38,8 +40,9 @@ def fair(connections: dict, available: dict) -> dict:
     return rates
 
 
-def resources_of(source: int, target: int) -> tuple:
+def resources_of(source: int, target: int, racks: Sequence[int]) -> tuple:
     return (
+        *crossed(source, target, racks),
         ("out", source),
         ("read", source),
         ("throttle out", source),
@@ -49,13 +52,20 @@ def resources_of(source: int, target: int) -> tuple:
     )
 
 
-def run(replicas: list[Replica], available: dict) -> None:
+def crossed(source: int, target: int, racks: Sequence[int]) -> tuple:
+    """The uplinks between two brokers, each in the rack at its place."""
+    if racks[source] == racks[target]:
+        return ()
+    return ("uplink out", racks[source]), ("uplink in", racks[target])
+
+
+def run(replicas: list[Replica], available: dict, racks: Sequence[int]) -> None:
     """Fills in `joined_s`; `available` is what moves may take of each resource at the start."""
     now = 0.0
     fetching = list(replicas)
     while fetching:
         pairs = {(each.source, each.target) for each in fetching}
-        rates = fair({pair: resources_of(*pair) for pair in pairs}, available)
+        rates = fair({pair: resources_of(*pair, racks) for pair in pairs}, available)
         count: dict = defaultdict(int)
         for each in fetching:
             count[each.source, each.target] += 1
@@ -71,5 +81,6 @@ def run(replicas: list[Replica], available: dict) -> None:
             if each.remaining <= 1e-6 * (1 + each.produce):
                 each.joined_s = now
                 fetching.remove(each)
-                for name in (("out", each.source), ("in", each.target), ("write", each.target)):
+                live = ("out", each.source), ("in", each.target), ("write", each.target)
+                for name in (*live, *crossed(each.source, each.target, racks)):
                     available[name] -= each.produce

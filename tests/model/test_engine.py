@@ -323,7 +323,10 @@ rates = st.integers(50, 400).map(lambda each: each * MB)
 def clusters(draw: st.DrawFn):
     count = draw(st.integers(2, 5))
     keys = ("nic_in_bytes_per_s", "nic_out_bytes_per_s", "disk_read_bytes_per_s", "disk_write_bytes_per_s")
-    brokers = [broker(number, **{key: draw(rates) for key in keys}) for number in range(1, count + 2)]
+    brokers = [
+        broker(number, draw(st.sampled_from("abc")), **{key: draw(rates) for key in keys})
+        for number in range(1, count + 2)
+    ]
     rows = [
         partition(
             index,
@@ -334,7 +337,11 @@ def clusters(draw: st.DrawFn):
         for index in range(draw(st.integers(1, 10)))
     ]
     throttle = draw(st.none() | rates)
-    return cluster(brokers, rows, **({"throttle_bytes_per_s": throttle} if throttle else {}))
+    racks = [
+        {"name": name, **{f"uplink_{way}_bytes_per_s": draw(st.none() | rates) for way in ("out", "in")}}
+        for name in sorted({each["rack"] for each in brokers})
+    ]
+    return cluster(brokers, rows, racks=racks, **({"throttle_bytes_per_s": throttle} if throttle else {}))
 
 
 @settings(max_examples=40)
@@ -345,7 +352,9 @@ def test_the_engine_agrees_with_the_reference(arrays) -> None:
         Replica(int(arrays.leader[each]), 0, float(arrays.size_bytes[each]), float(arrays.produce[each]))
         for each in moves.partition
     ]
-    available = {name: np.inf for each in replicas for name in resources_of(each.source, each.target)}
+    racks = arrays.racks.tolist()
+    racks_of_leaders = arrays.racks[arrays.leader]
+    available = {name: np.inf for each in replicas for name in resources_of(each.source, each.target, racks)}
     for number in range(arrays.broker_count):
         led = arrays.leader == number
         out = arrays.nic_out[number]
@@ -353,7 +362,11 @@ def test_the_engine_agrees_with_the_reference(arrays) -> None:
         available |= {("read", number): arrays.disk_read[number]}
         available |= {("write", number): arrays.disk_write[number] - arrays.produce[led].sum()}
         available |= {(f"throttle {way}", number): arrays.throttle_bytes_per_s for way in ("in", "out")}
-    run(replicas, available)
+    for number in range(len(arrays.rack_names)):
+        led = racks_of_leaders == number
+        available |= {("uplink out", number): arrays.uplink_out[number]}
+        available |= {("uplink in", number): arrays.uplink_in[number] - arrays.produce[led].sum()}
+    run(replicas, available, racks)
     expected = np.array([each.joined_s for each in replicas])
     exact = simulate(arrays, moves, LOCAL, PLAIN, resolution=0.0)
     assert np.allclose(exact.joined_s, expected, rtol=1e-6)
@@ -361,6 +374,45 @@ def test_the_engine_agrees_with_the_reference(arrays) -> None:
     assert np.allclose(coarse.joined_s, expected, rtol=5e-3)
     charted = exact.timeline.into[:, 0].sum() * np.diff(exact.timeline.at_s)[0]
     assert charted == pytest.approx(exact.leader_bytes, rel=1e-6)
+
+
+@settings(max_examples=40)
+@given(clusters())
+def test_no_uplink_lets_more_through_than_it_can(arrays) -> None:
+    """Whatever shares it: at no time more than its capacity, and so no sooner than all bytes fit through."""
+    moves = replacement_moves(arrays, 0)
+    result = simulate(arrays, moves, LOCAL, PLAIN, resolution=0.0)
+    for use in result.resources:
+        assert use.foreground + use.peak <= use.capacity * (1 + 1e-6), use
+    home, there = arrays.racks[arrays.leader[moves.partition]], arrays.racks[0]
+    copied = result.bulk_bytes + result.catch_up_bytes
+    crosses = home != there
+    assert result.duration_s >= copied[crosses].sum() / arrays.uplink_in[there] * (1 - 1e-6)
+    for rack in range(len(arrays.rack_names)):
+        assert result.duration_s >= copied[crosses & (home == rack)].sum() / arrays.uplink_out[rack] * (1 - 1e-6)
+
+
+def test_flows_of_a_rack_share_its_uplink_and_what_stays_in_the_rack_does_not() -> None:
+    """Through an uplink of 200 MB/s come 1 GB each from brokers 2 and 3 (b), beside 4 GB from broker 4 (a), whose own
+    rate is then what the NIC has left: 800 MB/s; two live followers' 100 MB/s later slow it down.
+    """
+    brokers = [broker(1, "a"), broker(2, "b"), broker(3, "b"), broker(4, "a")]
+    rows = [partition(0, [2, 1]), partition(1, [3, 1]), partition(2, [4, 1], 4.0)]
+    for rack in ({"name": "a", "uplink_in_bytes_per_s": 200 * MB}, {"name": "b", "uplink_out_bytes_per_s": 200 * MB}):
+        found = replaced(cluster(brokers, rows, racks=[rack]), resolution=0.0)
+        assert found.joined_s == pytest.approx([10.0, 10.0, 5.0])
+
+
+def test_a_replica_in_sync_takes_its_share_of_links_and_uplinks() -> None:
+    """Partition 0 has joined after 1 s of 200 MB/s; its 50 MB/s of live bytes leave 150 to partition 1 from then on."""
+    brokers = [broker(1, "a"), broker(2, "b"), broker(3, "b")]
+    rows = [partition(0, [2, 1], 0.05, produce_bytes_per_s=50 * MB), partition(1, [3, 1], 1.0)]
+    for limit in (
+        {"racks": [{"name": "b", "uplink_out_bytes_per_s": 200 * MB}]},
+        {"links": [{"from_rack": "b", "to_rack": "a", "bandwidth_bytes_per_s": 200 * MB}]},
+    ):
+        found = replaced(cluster(brokers, rows, **limit), resolution=0.0)
+        assert found.joined_s == pytest.approx([1.0, 7.0])
 
 
 @pytest.mark.slow

@@ -107,6 +107,24 @@ def test_links_to_racks_that_are_not_there() -> None:
     assert problems(found) == ["link a -> z: no broker is in rack 'z'"]
 
 
+def test_racks_that_are_not_there_or_there_twice() -> None:
+    racks = [{"name": "a"}, {"name": "z"}, {"name": "a"}]
+    assert problems(document([broker(1, "a")], [], racks=racks)) == [
+        "rack 'z': no broker is in it",
+        "rack 'a' is there twice",
+    ]
+    odd = [{"name": "a", "uplink_in_bytes_per_s": -1}]
+    (line,) = problems(document([broker(1, "a")], [], racks=odd))
+    assert line.startswith("rack a uplink_in_bytes_per_s: ")
+
+
+def test_uplinks_survive_every_form() -> None:
+    racks = [{"name": "a", "uplink_out_bytes_per_s": "1 GB/s"}, {"name": "b", "uplink_in_bytes_per_s": "2 GB/s"}]
+    found = Inventory.from_document(document([broker(1, "b"), broker(2, "a")], [], racks=racks))
+    assert ClusterArrays.from_inventory(found).to_inventory().racks == found.racks
+    assert Inventory.from_yaml(found.to_yaml()) == found
+
+
 def test_a_long_list_of_problems_is_cut() -> None:
     found = problems(document(1, [partition(index, [9]) for index in range(50)]))
     assert len(found) == 21
@@ -123,6 +141,20 @@ def test_what_is_unwise_is_a_warning() -> None:
         "t-1: 1 in sync, min_insync_replicas is 2: it accepts nothing with acks=all",
         "broker 3: producers, consumers, replication and tiering need 1.9 MiB/s, nic_in_bytes_per_s is 977 KiB/s",
     ]
+
+
+def test_an_uplink_that_is_full_without_any_move_is_a_warning() -> None:
+    keys = {"produce_bytes_per_s": 3e6, "consume_bytes_per_s": 2e6}
+    racks = [
+        {"name": "a", "uplink_in_bytes_per_s": 2.9e6, "uplink_out_bytes_per_s": 7.9e6},
+        {"name": "b", "uplink_in_bytes_per_s": 3e6, "uplink_out_bytes_per_s": 1.0},
+    ]
+    found = document(
+        [broker(1, "a"), broker(2, "b")], [partition(0, [1, 2], **keys)], topic={"tiered": True}, racks=racks
+    )
+    lines = Inventory.from_document(found).warnings()
+    assert [line.split(", ")[-1].split()[0] for line in lines] == ["uplink_in_bytes_per_s", "uplink_out_bytes_per_s"]
+    assert all(line.startswith("rack a: producers, consumers, replication and tiering need ") for line in lines)
 
 
 def test_one_rack_is_no_shared_rack() -> None:

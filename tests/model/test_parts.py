@@ -101,8 +101,22 @@ def test_warming_up_shares_the_tier(tier_mb_per_s: float, expected_s: float) -> 
     arrays = cluster(3, [partition(0, [3])], tier={"bandwidth_bytes_per_s": tier_mb_per_s * MB})
     resources = resources_of(arrays, PLAIN)
     thin = np.array([4.0, 6.0, 5.0, 0.0]) * GB
-    assert warming_s(resources, np.array([0, 0, 1, 2]), thin, 100 * MB) == pytest.approx(expected_s)
-    assert warming_s(resources, np.array([0]), np.zeros(1), 100 * MB) == 0.0
+    racks = arrays.racks
+    assert warming_s(resources, racks, np.array([0, 0, 1, 2]), thin, 100 * MB) == pytest.approx(expected_s)
+    assert warming_s(resources, racks, np.array([0]), np.zeros(1), 100 * MB) == 0.0
+
+
+def test_brokers_of_a_rack_share_its_uplink_when_they_warm_up() -> None:
+    """Brokers 1 and 2 need 10 and 5 GB through an uplink of 100 MB/s; broker 3, in another rack, has its own way."""
+    arrays = cluster(
+        [broker(1, "a"), broker(2, "a"), broker(3, "b")],
+        [partition(0, [3])],
+        racks=[{"name": "a", "uplink_in_bytes_per_s": 100 * MB}],
+    )
+    resources = resources_of(arrays, PLAIN)
+    thin = np.array([10.0, 5.0, 5.0]) * GB
+    assert warming_s(resources, arrays.racks, np.arange(3), thin, 100 * MB) == pytest.approx(150.0)
+    assert warming_s(resources, arrays.racks, np.arange(2, 3), thin[2:], 100 * MB) == pytest.approx(50.0)
 
 
 def test_who_leads_after_a_failure() -> None:
@@ -168,8 +182,26 @@ def test_what_the_foreground_takes() -> None:
             ("CPU", "1"): 0.010 * 2 + 0.025 * 1,
             ("CPU", "2"): 0.010 * 2,
             ("link", "a -> b"): 10 * MB,
+            ("uplink out", "a"): (10 + 10 + 5) * MB,
+            ("uplink in", "a"): 10 * MB,
+            ("uplink in", "b"): 10 * MB,
             ("tier", ""): 10 * MB,
         }
+    )
+
+
+def test_what_the_foreground_takes_of_uplinks() -> None:
+    """Clients and the tier are outside; the follower of partition 1 is in its leader's rack."""
+    keys = {"produce_bytes_per_s": 10 * MB, "consume_bytes_per_s": 5 * MB}
+    racks = [broker(1, "a"), broker(2, "b"), broker(3, "a")]
+    arrays = cluster(racks, [partition(0, [1, 2], **keys), partition(1, [1, 3], **keys)], topic={"tiered": True})
+    resources = resources_of(arrays, PLAIN)
+    taken = dict(zip(resources.names(arrays), resources.foreground.tolist(), strict=True))
+    assert {owner: taken[each] for each in taken for kind, owner in [each] if kind == "uplink out"} == pytest.approx(
+        {"a": (10 + 2 * 10 + 2 * 5) * MB, "b": 0.0}
+    )
+    assert {owner: taken[each] for each in taken for kind, owner in [each] if kind == "uplink in"} == pytest.approx(
+        {"a": 2 * 10 * MB, "b": 10 * MB}
     )
 
 

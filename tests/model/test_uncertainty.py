@@ -72,6 +72,8 @@ def test_throttle_link_pace_and_cpu_are_named() -> None:
     racks = [broker(1, "a"), broker(2, "b")]
     link = [{"from_rack": "b", "to_rack": "a", "bandwidth_bytes_per_s": 100 * MB}]
     assert seconds(cluster(racks, rows, links=link)) == {Cause.RACK_LINK: pytest.approx(10.0)}
+    for uplink in ({"name": "b", "uplink_out_bytes_per_s": 100 * MB}, {"name": "a", "uplink_in_bytes_per_s": 100 * MB}):
+        assert seconds(cluster(racks, rows, racks=[uplink])) == {Cause.UPLINK: pytest.approx(10.0)}
 
 
 def test_start_replay_set_up_tier_and_isr_are_named() -> None:
@@ -216,6 +218,14 @@ def test_links_and_the_tier_may_be_ranges_too() -> None:
     assert found.range.widest == "bandwidth_bytes_per_s of the link b -> a"
 
 
+def test_an_uplink_may_be_a_range() -> None:
+    racks = [{"name": "a", "uplink_in_bytes_per_s": "100 MB/s to 400 MB/s"}]
+    found = predicted(cluster([broker(1, "a"), broker(2, "b")], [partition(0, [2, 1], 2.0)], racks=racks))
+    assert found.range.median == pytest.approx(10.0)
+    assert found.range.widest == "uplink_in_bytes_per_s of rack a"
+    assert (found.range.low, found.range.high) == pytest.approx((5.0, 20.0))
+
+
 def test_a_range_is_written_and_read_back() -> None:
     written = document(2, [partition(0, [2, 1])], broker_defaults={"cores": "8 to 16"})
     for each in written["brokers"]:
@@ -250,6 +260,7 @@ def test_a_range_that_is_none_is_named(change: dict[str, str], message: str) -> 
     ("unsure", "message"),
     [
         ({"key": "cores", "broker": 7, "low": 1, "high": 2}, "unsure cores: there is no broker 7"),
+        ({"key": "uplink_in_bytes_per_s", "rack": "z", "low": 1, "high": 2}, "there is no rack z under racks"),
         ({"key": "latency_ms", "from_rack": "x", "to_rack": "y", "low": 1, "high": 2}, "there is no link x -> y"),
         (
             {"key": "produce_bytes_per_s", "topic": "t", "partition": 9, "low": 1, "high": 2},

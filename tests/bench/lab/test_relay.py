@@ -63,3 +63,15 @@ def test_a_relay_can_be_a_process() -> None:
         with far:
             near.sendall(b"abc")
             assert far.recv(3, socket.MSG_WAITALL) == b"abc"
+
+
+async def test_how_far_it_is_depends_on_who_connects() -> None:
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    passing = await relay(server.sockets[0].getsockname()[1], 0.0, {"127.0.0.2": 10 * DELAY_S})
+    for source, is_far in (("127.0.0.1", False), ("127.0.0.2", True)):
+        reader, writer = await asyncio.open_connection(*passing.sockets[0].getsockname(), local_addr=(source, 0))
+        began = time.perf_counter()
+        writer.write(b"x")
+        assert await reader.readexactly(1) == b"x"
+        assert (time.perf_counter() - began >= 20 * DELAY_S) == is_far
+        writer.close()

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from tierfetch.bench.model.draw import (
     BROKERS,
+    CARRIED_S,
     FAILOVER_MB,
+    NETWORK_BROKERS,
     PARTITIONS,
     REBALANCE_MB,
     TIERED_PAIRS,
@@ -49,6 +51,25 @@ def test_what_is_drawn_can_be_run(seed: int) -> None:
         if each.produce_mb_s and each.is_tiered:
             assert each.local_share is not None
             assert each.policies is FROM_TIER
+
+
+@given(seed=st.integers(0, 2**32))
+def test_what_is_drawn_for_a_network_can_be_run(seed: int) -> None:
+    assert drawn(seed, 5, networks=True)[:2] == drawn(seed, 2, networks=True)
+    for each, plain in zip(drawn(seed, 5, networks=True), drawn(seed, 5), strict=True):
+        assert each.kind is plain.kind
+        assert each.topology is not None
+        assert set(each.topology.uplinks) == set("abc"[: min(each.racks, each.brokers)])
+        assert {broker for replicas in each.assignment for broker in replicas} <= set(each.broker_ids)
+        assert all(len(set(replicas)) == 2 for replicas in each.assignment)
+        assert each.uplink_mb_s is not None
+        assert each.total_mb <= max(each.uplink_mb_s * CARRIED_S + 1, each.partitions)
+        assert each.produce_mb_s <= each.uplink_mb_s / 10 + 0.05
+        assert each.store_mb_s is None or each.is_tiered
+        if each.kind.death is None:
+            assert NETWORK_BROKERS[0] <= each.brokers <= NETWORK_BROKERS[1]
+        else:
+            assert (each.brokers, each.delay_ms) == (2, 0.0)
 
 
 def test_every_kind_is_drawn() -> None:

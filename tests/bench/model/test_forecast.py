@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from tierfetch.bench.model.fit import INTERNAL_PARTITIONS
-from tierfetch.bench.model.forecast import forecast, known
-from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Kind, Policies, Scenario
+from tierfetch.bench.model.forecast import WIRE_SHARE, between_racks, forecast, known
+from tierfetch.bench.model.scenario import (
+    CALIBRATION,
+    CLIENTS,
+    CONTROLLER,
+    NETWORKS,
+    STORE,
+    TESTS,
+    Kind,
+    Policies,
+    Scenario,
+)
 from tierfetch.model.calibration import Calibrations, MachineRates
 from tierfetch.model.inventory import Inventory
 from tierfetch.model.inventory_parts import Policy
@@ -100,6 +112,82 @@ def test_kafka_that_never_joins_is_said() -> None:
     found = forecast(inventory(idle, 0.0), "t", calibrations)
     assert math.isinf(found.start_to_isr_s)
     assert "nothing is pending" in found.obstacle
+
+
+LIMITED = Scenario(
+    name="limited",
+    total_mb=60,
+    partitions=15,
+    is_tiered=False,
+    brokers=6,
+    links_mb_s=8,
+    racks=2,
+    uplink_mb_s=4,
+    delay_ms=5,
+)
+
+
+def limited(scenario: Scenario) -> Inventory:
+    document = inventory(scenario, scenario.total_bytes).model_dump(mode="json", exclude_none=True)
+    topology = scenario.topology
+    assert topology is not None
+    brokers = [
+        {**document["brokers"][0], "id": each, "rack": topology.racks.get(each, "")} for each in scenario.broker_ids
+    ]
+    topic, _ = document["topics"]
+    for row, replicas in zip(topic["partitions"], scenario.assignment, strict=True):
+        row |= {"replicas": replicas, "leader": replicas[0], "isr": replicas}
+    return Inventory.from_document({**document, "brokers": brokers, **between_racks(scenario)})
+
+
+def test_the_model_has_the_racks_of_the_network() -> None:
+    found = between_racks(LIMITED)
+    rate = 4e6 * WIRE_SHARE
+    assert found["racks"] == [
+        {"name": name, "uplink_out_bytes_per_s": rate, "uplink_in_bytes_per_s": rate} for name in "ab"
+    ]
+    assert found["links"] == [
+        {"from_rack": "a", "to_rack": "b", "latency_ms": 5.0},
+        {"from_rack": "b", "to_rack": "a", "latency_ms": 5.0},
+    ]
+    assert known(LIMITED, MACHINE)["nic_in_bytes_per_s"] == str(8e6 * WIRE_SHARE)
+    stored = replace(LIMITED, store_mb_s=3)
+    assert known(stored, MACHINE)["tier.bandwidth_bytes_per_s"] == str(3e6 * WIRE_SHARE)
+    assert between_racks(CALIBRATION[0]) == {}
+    assert between_racks(replace(LIMITED, racks=1)) == {}
+
+
+def test_a_shared_uplink_decides_what_is_predicted() -> None:
+    """36 of 60 MB come from the other rack."""
+    found = forecast(limited(LIMITED), "t", CALIBRATIONS)
+    assert found.seconds["rack's uplink"] == pytest.approx(36e6 / (4e6 * WIRE_SHARE), rel=0.03)
+    wide = forecast(limited(replace(LIMITED, uplink_mb_s=None)), "t", CALIBRATIONS)
+    assert wide.seconds["follower's link"] == pytest.approx(60e6 / (8e6 * WIRE_SHARE), rel=0.03)
+
+
+def test_the_network_of_a_scenario() -> None:
+    topology = replace(LIMITED, store_mb_s=3).topology
+    assert topology is not None
+    assert topology.links == {**dict.fromkeys(range(1, 7), 8e6), CONTROLLER: None, CLIENTS: None, STORE: 3e6}
+    assert topology.racks == {1: "a", 2: "b", 3: "a", 4: "b", 5: "a", 6: "b"}
+    assert topology.uplinks == {"a": 4e6, "b": 4e6}
+    assert topology.delay_s == 0.005
+    assert CALIBRATION[0].topology is None
+
+
+def test_a_replacement_of_several_brokers_has_all_others_lead() -> None:
+    assert LIMITED.assignment[:6] == [[1, 2], [3, 2], [4, 2], [5, 2], [6, 2], [1, 2]]
+    assert CALIBRATION[0].assignment == [[1, 2]] * CALIBRATION[0].partitions
+
+
+@pytest.mark.parametrize("scenario", NETWORKS, ids=lambda each: each.name)
+def test_in_the_networks_links_decide(scenario: Scenario) -> None:
+    topology = scenario.topology
+    assert topology is not None
+    assert topology.uplinks
+    assert scenario.brokers in range(6, 13)
+    assert scenario.uplink_mb_s is not None
+    assert Scenario.of(json.loads(json.dumps(asdict(scenario)))) == scenario
 
 
 def test_tests_cover_what_was_asked_for() -> None:

@@ -53,6 +53,13 @@ def test_document_is_an_inventory() -> None:
     assert inventory.brokers[0].rack == "r"
 
 
+def test_uplinks_of_racks_are_said_to_be_unknown_where_there_are_several() -> None:
+    said = "uplinks of racks are in no response: taken as without a limit"
+    apart = {each: BrokerState(id=each, rack=f"r{each}", disk_bytes=10**12) for each in (1, 2)}
+    assert said in capture(snapshot(brokers=apart), None, KNOWN, "c").remarks
+    assert said not in capture(snapshot(), None, KNOWN, "c").remarks
+
+
 def test_what_no_request_tells_is_refused_by_name_until_filled_in() -> None:
     captured = capture(snapshot(), None, {}, "c")
     with pytest.raises(InventoryError) as error:
