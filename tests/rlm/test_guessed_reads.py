@@ -102,7 +102,7 @@ class Far:
 async def far(*logs: Sequence[bytes], chunk_bytes: int = CHUNK, cache_bytes: int = 100 * CHUNK) -> Far:
     """Each of `logs` is the batches of a segment."""
     storage, shared = FarStorage(), SharedMetadata()
-    segments = []
+    segments: list[RemoteLogSegmentMetadata] = []
     for number, batches in enumerate(logs, 1):
         headers = [header for _, header in iter_batches(b"".join(batches))]
         segment = replace(
@@ -199,12 +199,13 @@ async def test_a_wrong_guess_costs_its_bytes_and_is_counted() -> None:
 
 async def test_a_partition_whose_offsets_are_not_where_their_share_says_is_guessed_for_no_longer() -> None:
     tier = await far(*([bytes(each) for each in shifted(uneven(40, 4), 84 * i)] for i in range(4)))
-    for number, segment in enumerate(tier.segments, 1):
+    guessed = []
+    for segment in tier.segments:
         assert await tier.read(segment.start_offset + 60)
-        if number == TRUST_MAX:
-            before = tier.guessed
-    assert tier.guessed == before
-    assert 0 < before[0] == before[1] <= 2 * TRUST_MAX * CHUNK
+        guessed.append(tier.guessed)
+    wasted, wrongly = guessed[TRUST_MAX - 1]
+    assert 0 < wasted == wrongly <= 2 * TRUST_MAX * CHUNK
+    assert guessed[TRUST_MAX:] == [(wasted, wrongly)] * (4 - TRUST_MAX)
     assert tier.storage.indexes == 4
     await close_readers(tier.readers)
 
@@ -293,7 +294,8 @@ def test_R4_any_read_of_any_batches_is_what_the_log_has(
     batches: list[tuple[int, int, int]], reads: list[tuple[int, int]], chunk_bytes: int
 ) -> None:
     """Batches of any size, with any offsets compacted away before them; reads at any place, some of which read on."""
-    logged, offset = [], 0
+    logged: list[bytes] = []
+    offset = 0
     for left_out, count, size in batches:
         offset += left_out if logged else 0
         logged.append(bytes(data_batch(count, base_offset=offset, epoch=0, value=bytes(size))))
