@@ -143,6 +143,12 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
     Quantity(
         "tierfetch_remote_fetched_ahead_bytes", "Bytes read ahead of consumers.", lambda of: of.fetched_ahead_bytes
     ),
+    Quantity("tierfetch_remote_guessed_bytes", "Bytes asked for beside an index.", lambda of: of.guessed_bytes),
+    Quantity(
+        "tierfetch_remote_wrongly_guessed_bytes",
+        "Those that the index did not lead to.",
+        lambda of: of.wrongly_guessed_bytes,
+    ),
     Quantity("tierfetch_remote_fetch_errors", "Reads of the tier that failed.", lambda of: of.fetch_errors),
     Quantity(
         "tierfetch_remote_disproven_segments",

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from .aborts import fetch_transaction_index, first_open_offset
     from .audit import AuditReport, audit_ledger, audit_survey, check_lineage, confirmed_report
     from .backoff import Backoff
-    from .batches import Found, ReadOn, find_batch, whole_batches
+    from .batches import Found, ReadOn, batch_at, find_batch, whole_batches
     from .contents import check_contents
     from .embedded import Tier, TierLog, TierSegment, open_tier
     from .file_manager import FileMetadataConfig, FileRemoteLogMetadataManager
@@ -130,6 +130,7 @@ __all__ = [
     "WrongIndexError",
     "audit_ledger",
     "audit_survey",
+    "batch_at",
     "check_contents",
     "check_index_size",
     "check_lineage",
@@ -181,6 +182,7 @@ if not TYPE_CHECKING:
             "WrongIndexError": "index_proof",
             "audit_ledger": "audit",
             "audit_survey": "audit",
+            "batch_at": "batches",
             "check_contents": "contents",
             "check_index_size": "index_bound",
             "check_lineage": "audit",

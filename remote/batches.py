@@ -43,6 +43,17 @@ def find_batch(data: Buffer, segment: RemoteLogSegmentMetadata, offset: int) -> 
     return ReadOn(position)
 
 
+def batch_at(data: Buffer, segment: RemoteLogSegmentMetadata, offset: int) -> BatchHeader | None:
+    """The header of the batch at the beginning of `data`, in the segment; None unless it begins with `offset`."""
+    if len(data) < BATCH_HEADER_SIZE:
+        return None
+    try:
+        header = parse_header(data)
+    except CorruptRecordError:
+        return None
+    return header if header.base_offset == offset and header.last_offset <= segment.end_offset else None
+
+
 @dataclass(frozen=True, slots=True)
 class WholeBatches:
     """`size_bytes` of whole batches from the beginning of the data; `next_offset` follows the last of them.

@@ -136,6 +136,11 @@ class RemoteIndexCache:
         """The size of the files, each counted as at least FILE_BYTES_MIN."""
         return self._files.size_bytes
 
+    def has_offset_index(self, metadata: RemoteLogSegmentMetadata) -> bool:
+        """Return whether the index is in memory or on the local disk: then the tier is needed only if it is damaged."""
+        key = (metadata.segment_id.id, IndexType.OFFSET)
+        return self._decoded.peek(key) is not None or self._files.peek(key) is not None
+
     async def offset_index(self, metadata: RemoteLogSegmentMetadata) -> OffsetIndex:
         """RemoteStorageError where it can be had neither here nor from the tier; so do the others."""
         return cast(OffsetIndex, await self._get(metadata, IndexType.OFFSET))

@@ -6,6 +6,7 @@
 | one fetch of a chunk at a time, however many ask            | a burst of consumers behind the same segment     |
 | a caller that is cancelled or out of time does not end it   | the next attempt finds the bytes                 |
 | chunks can be fetched before anybody asks                   | the tier's latency is paid while others are sent |
+| those of a guess only where places are free for all of them | a guess must not delay what was asked for        |
 | kept chunks and those under way hold `cache_bytes` at most  | many readers must not fill the memory            |
 | at most `fetches_max` fetches at a time                     | nor the tier's connections                       |
 | a fetch waits for `rate_limit` before it takes such a place | consumers must not starve copies of bandwidth    |
@@ -15,10 +16,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 from ..remote import RemoteStorageCorruptError, RemoteStorageManager
 from ..remote.core import ByteLru, RemoteLogSegmentId, RemoteLogSegmentMetadata
+from .core.guess import ByteRange
 from .metrics import RemoteLogCounters
 from .rate_limit import RateLimit
 
@@ -49,7 +52,8 @@ class RemoteChunks:
         self._chunk_bytes = chunk_bytes
         self._cache_bytes = cache_bytes
         self._ahead_chunks = ahead_chunks
-        self._slots = asyncio.Semaphore(min(fetches_max, cache_bytes // chunk_bytes))
+        self._fetches_max = min(fetches_max, cache_bytes // chunk_bytes)
+        self._slots = asyncio.Semaphore(self._fetches_max)
         self._kept: ByteLru[_Key, bytes] = ByteLru(cache_bytes)
         self._fetching: dict[_Key, asyncio.Task[bytes]] = {}
         self._fetching_bytes = 0
@@ -57,6 +61,10 @@ class RemoteChunks:
         self._idle_s = idle_s
         self._read_at_s = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self._chunk_bytes
 
     @property
     def size_bytes(self) -> int:
@@ -77,13 +85,44 @@ class RemoteChunks:
         if start >= end:
             return memoryview(b"")
         self._read_at_s = asyncio.get_running_loop().time()
-        first, last = start // self._chunk_bytes, (end - 1) // self._chunk_bytes
-        wanted = [self._chunk(segment, index) for index in range(first, last + 1)]
+        indexes = self._indexes(start, end)
+        first, last = indexes[0], indexes[-1]
+        wanted = [self._chunk(segment, index) for index in indexes]
         chunks = [each if isinstance(each, bytes) else await asyncio.shield(each) for each in wanted]
         views = [memoryview(chunk) for chunk in chunks]
         views[-1] = views[-1][: end - last * self._chunk_bytes]
         views[0] = views[0][start - first * self._chunk_bytes :]
         return views[0] if len(views) == 1 else memoryview(b"".join(views))
+
+    def begin(self, segment: RemoteLogSegmentMetadata, start: int, end: int) -> None:
+        """Begin to fetch bytes [start, end), which are about to be read."""
+        end = min(end, segment.segment_size_in_bytes)
+        for index in self._indexes(start, end) if start < end else ():
+            self._chunk(segment, index)
+
+    def guess(self, segment: RemoteLogSegmentMetadata, probable: ByteRange) -> list[ByteRange]:
+        """Begin to fetch the chunks of what is probably about to be read; return those that this has begun."""
+        missing = [
+            index
+            for index in self._indexes(probable.start, probable.end)
+            if (segment.segment_id, index) not in self._fetching
+            and self._kept.peek((segment.segment_id, index)) is None
+        ]
+        if len(self._fetching) + len(missing) > self._fetches_max:
+            return []
+        for index in missing:
+            self._chunk(segment, index)
+        begun = [self._range(segment, index) for index in missing]
+        self._counters.guessed_bytes += sum(chunk.size for chunk in begun)
+        return begun
+
+    def are_of(self, probable: ByteRange, position: int) -> bool:
+        """Return whether the chunks of what is probably about to be read hold the position."""
+        return position // self._chunk_bytes in self._indexes(probable.start, probable.end)
+
+    def judge(self, begun: Iterable[ByteRange], start: int, end: int) -> None:
+        """Count what a guess has begun for nothing: bytes [start, end) are what was to be read."""
+        self._counters.wrongly_guessed_bytes += sum(chunk.size for chunk in begun if not chunk.touches(start, end))
 
     def fetch_ahead(self, segment: RemoteLogSegmentMetadata, position: int) -> bool:
         """Begin to fetch the chunks behind the one that holds `position`; True if that reaches beyond the segment."""
@@ -118,18 +157,25 @@ class RemoteChunks:
             task.add_done_callback(self._land)
         return task
 
+    def _indexes(self, start: int, end: int) -> range:
+        """Return the numbers of the chunks that hold bytes [start, end)."""
+        return range(start // self._chunk_bytes, -(-end // self._chunk_bytes))
+
+    def _range(self, segment: RemoteLogSegmentMetadata, index: int) -> ByteRange:
+        start = index * self._chunk_bytes
+        return ByteRange(start, min(start + self._chunk_bytes, segment.segment_size_in_bytes))
+
     async def _fetch(self, segment: RemoteLogSegmentMetadata, index: int, *, is_ahead: bool) -> bytes:
         key = (segment.segment_id, index)
-        start = index * self._chunk_bytes
-        end = min(start + self._chunk_bytes, segment.segment_size_in_bytes)
-        size = end - start
+        chunk = self._range(segment, index)
+        size = chunk.size
         try:
             await self._rate_limit.acquire(size)
             async with self._slots:
                 self._fetching_bytes += size
                 self._kept.make_room(self._fetching_bytes)
                 try:
-                    data = await self._fetch_checked(segment, start, end)
+                    data = await self._fetch_checked(segment, chunk.start, chunk.end)
                 finally:
                     self._fetching_bytes -= size
             if self._is_wanted(key):

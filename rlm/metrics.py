@@ -25,6 +25,10 @@ class RemoteLogCounters:
     fetch_errors: int = 0  # RemoteFetchErrorsPerSec
     fetched_ahead_bytes: int = 0
     """The part of `fetched_bytes` that nobody had asked for yet."""
+    guessed_bytes: int = 0
+    """Bytes that were asked for beside an index, because they probably hold what it leads to."""
+    wrongly_guessed_bytes: int = 0
+    """The part of `guessed_bytes` that the index did not lead to."""
 
     def note_rebuilt_index(self) -> None:
         self.rebuilt_indexes += 1

@@ -16,6 +16,19 @@ decided again, because the segment may have been deleted meanwhile:
 | has an index that its log contradicts       | once more with the index fetched again, then built from the log     |
 | takes longer than `remote.fetch.max.wait.ms` | no records; the fetch continues for the consumer's next attempt   |
 
+Where in its segment the batch of an offset begins is known by the first of these that says it, and is seen in the log
+before anything is answered:
+
+| by                                                   | what has to come from the tier before the answer           |
+|------------------------------------------------------|------------------------------------------------------------|
+| the offset: it is the segment's first                | the chunks of the answer                                   |
+| the end of an earlier read of the segment, if a      | the chunks of the answer: a consumer that reads on needs   |
+| batch that begins with the offset is there           | no index                                                   |
+| the offset index, from memory or the local disk      | the chunks of the answer                                   |
+| the offset index, from the tier                      | the index and, at the same time, the chunks where the      |
+|                                                      | batch probably is (`core/guess.py`); others after it, if   |
+|                                                      | the index leads elsewhere                                  |
+
 Never another offset in place of the one that was asked for: a hole in the tier is an error, not a way past it.
 """
 
@@ -31,6 +44,7 @@ from ..limited_log import LimitedLog
 from ..log import PartitionLog
 from ..log.core import AbortedTransaction, OffsetPosition
 from ..protocol import CorruptRecordError, ErrorCode, KafkaError, TopicIdPartition
+from ..protocol.records import BATCH_HEADER_SIZE
 from ..remote import (
     Found,
     RemoteIndexCache,
@@ -39,12 +53,14 @@ from ..remote import (
     RemoteStorageCorruptError,
     RemoteStorageError,
     WrongIndexError,
+    batch_at,
     check_offset_entry,
     find_batch,
     whole_batches,
 )
-from ..remote.core import RemoteLogSegmentMetadata, is_within_lineage
+from ..remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata, is_within_lineage
 from .chunks import RemoteChunks
+from .core.guess import ByteRange, GuessTrust, probable_range
 
 logger = LimitedLog(logging.getLogger(__name__))
 
@@ -53,7 +69,7 @@ FIND_BYTES: Final = 64 << 10
 """How much is looked at for the batch of an offset at a time; an index interval is 4 KiB by default."""
 
 ENDS_MAX: Final = 1024
-"""The number of reads whose ends are remembered, to recognise consumers that read sequentially."""
+"""The number of reads whose ends are remembered, to recognise consumers that read sequentially, and where they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +102,14 @@ class _Place:
     limit_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a read ended: whole batches were served up to this position of the segment's log."""
+
+    segment_id: RemoteLogSegmentId
+    position: int
+
+
 class RemoteLogReader:
     """See the module's docstring. One for all partitions of a broker."""
 
@@ -101,7 +125,9 @@ class RemoteLogReader:
         self._chunks = chunks
         self._indexes = indexes
         self._max_wait_ms = max_wait_ms
-        self._ends: OrderedDict[tuple[TopicIdPartition, int], bool] = OrderedDict()
+        self._trust = GuessTrust()
+        self._ends: OrderedDict[tuple[TopicIdPartition, int], _End] = OrderedDict()
+        """The ends of reads, each under the offset after it."""
 
     async def read(self, request: RemoteRead) -> RemoteRecords | None:
         """None if the offset is local by now. KafkaError as in the tables above."""
@@ -171,7 +197,7 @@ class RemoteLogReader:
     async def _read_at(self, request: RemoteRead, place: _Place) -> RemoteRecords:
         segment = place.segment
         try:
-            found = await self._find(segment, request.offset)
+            found = await self._find(request, segment)
             size_max = request.max_bytes
             if request.min_one_batch:
                 size_max = max(size_max, found.header.size_bytes)
@@ -187,16 +213,50 @@ class RemoteLogReader:
             aborted = await self._aborted(request, segment, batches.next_offset)
         return RemoteRecords(data[: batches.size_bytes], batches.next_offset, aborted)
 
-    async def _find(self, segment: RemoteLogSegmentMetadata, offset: int) -> Found:
-        entry = OffsetPosition(segment.start_offset, 0)
-        if offset > segment.start_offset:
-            entry = (await self._indexes.offset_index(segment)).lookup(offset)
+    async def _find(self, request: RemoteRead, segment: RemoteLogSegmentMetadata) -> Found:
+        offset = request.offset
+        if offset <= segment.start_offset:
+            return await self._find_from(request, segment, OffsetPosition(segment.start_offset, 0))
+        end = self._ends.get((request.partition, offset))
+        if end is not None and end.segment_id == segment.segment_id:
+            found = await self._find_at(request, segment, end.position)
+            if found is not None:
+                return found
+        if not self._indexes.has_offset_index(segment):
+            return await self._find_by_guess(request, segment)
+        index = await self._indexes.offset_index(segment)
+        return await self._find_from(request, segment, index.lookup(offset))
+
+    async def _find_at(self, request: RemoteRead, segment: RemoteLogSegmentMetadata, position: int) -> Found | None:
+        """Return the batch at the position; None if it is not the one that begins with the offset."""
+        self._chunks.begin(segment, position, position + request.max_bytes)
+        data = await self._chunks.read(segment, position, position + BATCH_HEADER_SIZE)
+        header = batch_at(data, segment, request.offset)
+        if header is None or position + header.size_bytes > segment.segment_size_in_bytes:
+            return None
+        return Found(position, header)
+
+    async def _find_by_guess(self, request: RemoteRead, segment: RemoteLogSegmentMetadata) -> Found:
+        """Fetch the index and, if the partition is worth it, what it probably leads to, both at once."""
+        probable = probable_range(segment, request.offset, request.max_bytes, self._chunks.chunk_bytes)
+        begun: list[ByteRange] = []
+        if self._trust.may_guess(request.partition):
+            begun = self._chunks.guess(segment, probable)
+        index = await self._indexes.offset_index(segment)
+        found = await self._find_from(request, segment, index.lookup(request.offset))
+        self._chunks.judge(begun, found.position, found.position + max(request.max_bytes, found.header.size_bytes))
+        self._trust.judge(request.partition, is_right=self._chunks.are_of(probable, found.position))
+        return found
+
+    async def _find_from(self, request: RemoteRead, segment: RemoteLogSegmentMetadata, entry: OffsetPosition) -> Found:
+        """Return the batch of the offset, from the one that the entry leads to on. RemoteStorageCorruptError."""
         position = entry.position
+        self._chunks.begin(segment, position, position + request.max_bytes)
         while position < segment.segment_size_in_bytes:
             data = await self._chunks.read(segment, position, position + FIND_BYTES)
             if position == entry.position:
                 check_offset_entry(data, segment, entry)
-            found = find_batch(data, segment, offset)
+            found = find_batch(data, segment, request.offset)
             if isinstance(found, Found):
                 position += found.position
                 if position + found.header.size_bytes > segment.segment_size_in_bytes:
@@ -206,16 +266,16 @@ class RemoteLogReader:
                 break
             position += found.position
         raise RemoteStorageCorruptError(
-            f"{segment.segment_id}: its log has no whole batch with offset {offset}, although it holds the offsets "
-            f"{segment.start_offset} to {segment.end_offset}"
+            f"{segment.segment_id}: its log has no whole batch with offset {request.offset}, although it holds the "
+            f"offsets {segment.start_offset} to {segment.end_offset}"
         )
 
     def _fetch_ahead(
         self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_position: int, next_offset: int
     ) -> None:
         """Read ahead for a sequential consumer: this read began where an earlier one ended."""
-        is_read_on = self._ends.pop((request.partition, request.offset), False)
-        self._ends[request.partition, next_offset] = True
+        is_read_on = self._ends.pop((request.partition, request.offset), None) is not None
+        self._ends[request.partition, next_offset] = _End(segment.segment_id, end_position)
         if len(self._ends) > ENDS_MAX:
             self._ends.popitem(last=False)
         if not is_read_on or not self._chunks.fetch_ahead(segment, end_position - 1):

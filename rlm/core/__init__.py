@@ -4,5 +4,6 @@ plan       decides every copy, proof and deletion of one partition: `plan(view, 
 view       holds what the plan looks at: one partition at one moment.
 retention  computes what retention by size and time asks to delete.
 warming    decides what a thin replica takes back from the tier.
+guess      says where a batch probably is while the index of its segment is fetched.
 quota      is a token bucket in bytes per second.
 """

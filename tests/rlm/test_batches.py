@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.remote.batches import Found, ReadOn, WholeBatches, find_batch, whole_batches
+from tierfetch.protocol.records import parse_header
+from tierfetch.remote.batches import Found, ReadOn, WholeBatches, batch_at, find_batch, whole_batches
 from tierfetch.rlm.times import first_record_from
 from tierfetch.tests.log.logs import NOW_MS, data_batch
 
@@ -33,6 +34,19 @@ def test_search_goes_on_where_the_bytes_end() -> None:
     assert find_batch(LOG[: 2 * SIZE + 60], SEGMENT, 15) == ReadOn(2 * SIZE)
     assert find_batch(LOG[: SIZE - 1], SEGMENT, 12) == ReadOn(SIZE)
     assert find_batch(b"", SEGMENT, 12) == ReadOn(0)
+
+
+def test_a_batch_at_a_place_is_one_of_the_segment_that_begins_with_the_offset() -> None:
+    assert batch_at(LOG[SIZE:], SEGMENT, 12) == parse_header(LOG, SIZE)
+    for data, offset in (
+        (LOG[SIZE:], 11),
+        (LOG[SIZE:], 13),
+        (LOG[SIZE : SIZE + 60], 12),
+        (b"", 12),
+        (bytes(100), 0),
+        (bytes(data_batch(9, base_offset=12)), 12),
+    ):
+        assert batch_at(data, SEGMENT, offset) is None
 
 
 @pytest.mark.parametrize(
