@@ -90,7 +90,7 @@ class Membership:
     record_bytes: int = 0
     """The size of all members in the group's record, each with the largest of its protocols."""
     _speakers: Counter[str] = field(default_factory=Counter)
-    """How many members speak each protocol: a join costs no more in a large group, whatever the others speak."""
+    """How many members speak each protocol: a join costs the same in a large group, whatever the others speak."""
     _members: dict[str, Member] = field(default_factory=dict)
     _static: dict[str, str] = field(default_factory=dict)
     """Member id by instance id."""

@@ -32,7 +32,7 @@ from .state import ShareState, applied
 HELD_RECORDS: Final = 4
 HELD_RECORDS_MIN: Final = 1_000
 STEP_ITEMS: Final = 500
-"""The share-partitions that are gone through in one step."""
+"""The share-partitions that are looked at in one step."""
 
 T = TypeVar("T")
 
