@@ -16,7 +16,7 @@ from tierfetch.broker.transactions.verifier import TransactionVerifier
 from tierfetch.log.core import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Message, Request
-from tierfetch.protocol.messages.groups import LeaveGroupRequest, MemberIdentity
+from tierfetch.protocol.messages.groups import LeaveGroupRequest, MemberIdentity, SyncGroupRequest
 from tierfetch.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -155,6 +155,10 @@ async def test_A2_a_member_that_is_gone_once_its_transaction_is_verified_commits
     await nodes.topic("t", 1)
     one = await ready(nodes, 1)
     member = (await one.enter("g")).member_id
+    synced = SyncGroupRequest(
+        group_id="g", generation_id=1, member_id=member, protocol_type="consumer", protocol_name="range", assignments=()
+    )
+    assert (await one.ask(synced)).error_code is NONE
     producer = Producer(nodes, client)
     await producer.init()
     asked, verified, verify = asyncio.Event(), asyncio.Event(), TransactionVerifier.verify
