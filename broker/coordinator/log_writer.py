@@ -60,6 +60,7 @@ class InTransaction:
 @dataclass(slots=True, eq=False)
 class _Write(Generic[RecordT]):
     records: Sequence[RecordT]
+    """None of them in what only waits for the writes before it."""
     encoded: list[tuple[bytes, bytes | None]]
     size: int
     done: asyncio.Future[None]
@@ -118,6 +119,14 @@ class ShardWriter(Generic[RecordT]):
         is done before its records are appended takes them out of the queue. Raise KafkaError if nothing is queued.
         """
         assert records, "a write without records"
+        return self._put(records, transaction, on_lost)
+
+    def _put(
+        self,
+        records: Sequence[RecordT],
+        transaction: InTransaction | None = None,
+        on_lost: Callable[[KafkaError], None] | None = None,
+    ) -> asyncio.Future[None]:
         if self._end is not None:
             raise self._end
         if len(self._queue) >= QUEUED_MAX:
@@ -129,6 +138,15 @@ class ShardWriter(Generic[RecordT]):
         if self._runner is None or self._runner.done():
             self._runner = asyncio.create_task(self._run(), name="coordinator-writer")
         return write.done
+
+    def settled(self) -> asyncio.Future[None] | None:
+        """Return a future that is done once it is known of all that is queued or under way whether it is committed, and
+        when leadership ends; None if nothing is. It is shared by all who ask between two writes, so these take no place
+        in the queue each. Raise KafkaError as `submit`.
+        """
+        if self._queue and not self._queue[-1].records:
+            return self._queue[-1].done
+        return self._put([]) if self._queue or self._under_way else None
 
     def is_writing(self, is_wanted: Callable[[RecordT], bool]) -> bool:
         """Return whether such a record is queued, or not committed yet."""
@@ -192,7 +210,9 @@ class ShardWriter(Generic[RecordT]):
         size = 0
         while self._queue and (not batch or self._may_join(batch, size, self._queue[0])):
             write = self._queue.popleft()
-            if not write.done.done():
+            if not batch and not write.records:
+                self._settle([write], None)  # All before it is known.
+            elif not write.done.done():
                 batch.append(write)
                 size += write.size
         return batch
@@ -228,7 +248,7 @@ class ShardWriter(Generic[RecordT]):
                 write.on_lost(error)
             if write.done.done():
                 continue
-            if error is None:
+            if error is None or not write.records:
                 write.done.set_result(None)
             else:
                 write.done.set_exception(error)

@@ -11,11 +11,12 @@ import logging
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 from random import Random
+from typing import Final
 from uuid import UUID
 
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import monotonic_ms
+from ...protocol.net import monotonic_ms, pace
 from ...protocol.records import Compression, decompressed_bytes_max
 from ..coordinator import shard as runtime
 from ..coordinator.compacted_shard import CompactedShard
@@ -45,11 +46,14 @@ from .core.events import (
 from .core.group import Group
 from .core.group_state import GroupState, refused
 from .core.memory import GroupMemory, bytes_of
-from .core.records import GroupKey, GroupRecord, GroupValue, decode_record, is_offset_key
-from .core.shard import Shard
+from .core.records import GroupKey, GroupRecord, GroupValue, Key, decode_record, is_offset_key
+from .core.shard import Incarnation, Shard
 from .decided_groups import in_turns
 from .settings import CoordinatorSettings
 from .share_groups import ShareGroups, ShareSurroundings
+
+LOOK_COST: Final = 5
+"""What it costs to look at a group besides its offsets, in elements of `pace`; an offset is one."""
 
 _log = logging.getLogger(__name__)
 _of_peers = LimitedLog(_log)
@@ -83,6 +87,8 @@ class ActiveShard(CompactedShard[GroupRecord]):
         """Transactions that ended while the partition was read: (producer id, whether it was committed)."""
         self._deleted_early: set[tuple[str, UUID]] = set()
         """Topics that were deleted meanwhile."""
+        self._absent: set[Incarnation] = set()
+        """The topics that were not there at the last look."""
 
     @property
     def now(self) -> Now:
@@ -197,6 +203,19 @@ class ActiveShard(CompactedShard[GroupRecord]):
         except KafkaError as error:
             raise KafkaError(runtime.CODES_OF_ASKERS.get(error.code, error.code), error.message) from error
 
+    async def settled(self) -> None:
+        """Return once it is known of all that was decided until now whether it is committed. Raise NOT_COORDINATOR if
+        that takes too long, as Kafka does: consumers look for the coordinator then.
+        """
+        try:
+            known = self._writer.settled()
+            if known is not None:
+                async with asyncio.timeout(self._settings.commit_timeout_ms / 1000):
+                    await asyncio.shield(known)
+        except (KafkaError, TimeoutError):
+            message = f"{self.partition.partition}: its records are not committed yet"
+            raise KafkaError(ErrorCode.not_coordinator, message) from None
+
     async def delete(self, group_id: str) -> ErrorCode:
         """The group, with all its offsets."""
         if group_id in self.shard.shares:
@@ -255,6 +274,42 @@ class ActiveShard(CompactedShard[GroupRecord]):
         self.shares.forget_topics(frozenset(topic_id for _, topic_id in topics))
         for group_id, tombstones in self.shard.tombstones_of_topics(frozenset(name for name, _ in topics)):
             self.write_tombstones_later(group_id, tombstones)
+
+    async def forget_absent(self, is_there: Callable[[Incarnation], bool]) -> None:
+        """Let all that is known of topics go which are absent now and were at the last look: they were deleted while no
+        broker coordinated here. A new topic may be known here later than elsewhere.
+        """
+        absent = await self._absent_by_group(is_there)
+        of_shares = {topic for topic in self.shares.topics() if not is_there(topic)}
+        gone, self._absent = self._absent, of_shares.union(*absent.values())
+        self.shares.forget_topics(frozenset(topic.topic_id for topic in of_shares & gone if topic.topic_id is not None))
+        for group_id, topics in absent.items():
+            # A name may be that of another topic by now.
+            deleted = {topic for topic in topics & gone if not is_there(topic)}
+            tombstones = self.shard.tombstones_of_deleted(group_id, deleted) if deleted else []
+            keys = frozenset(record.key for record in tombstones)
+            # A commit in the queue, which may be for the topic that has the name now, would be deleted with them.
+            if tombstones and not self._writer.is_writing(partial(_has_key, keys)):
+                error = await self.write_tombstones(group_id, tombstones)
+                if error is not ErrorCode.none:
+                    message = "group %r: offsets of deleted topics could not be deleted, trying again: %s"
+                    _of_peers.warning(group_id, message, group_id, error.name)
+                    return
+
+    async def _absent_by_group(self, is_there: Callable[[Incarnation], bool]) -> dict[str, set[Incarnation]]:
+        absent: dict[str, set[Incarnation]] = {}
+        for group_id, topic in sorted(self.shard.undecided_topics(), key=lambda pair: pair[0]):
+            if not is_there(topic):
+                absent.setdefault(group_id, set()).add(topic)
+        had, turns = 0, pace()
+        for group_id in list(self.shard.offsets):
+            cost = LOOK_COST + len(self.shard.offsets.get(group_id, ()))
+            await turns.spend(cost, had)
+            had += cost
+            topics = {topic for topic in self.shard.topics_of(group_id) if not is_there(topic)}
+            if topics:
+                absent.setdefault(group_id, set()).update(topics)
+        return absent
 
     def write_tombstones_later(self, group_id: str, tombstones: Sequence[GroupRecord]) -> None:
         """Write tombstones without waiting for them."""
@@ -377,6 +432,10 @@ class ActiveShard(CompactedShard[GroupRecord]):
         # A group that was reloaded or deleted meanwhile must not step with the old one's record.
         if self._end is None and self.shard.groups.get(group_id) is group:
             self._step(group_id, Stored(store.store_id, error))
+
+
+def _has_key(keys: frozenset[Key], record: GroupRecord) -> bool:
+    return record.key in keys
 
 
 def _seen(written: asyncio.Future[None]) -> None:

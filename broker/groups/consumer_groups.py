@@ -1,10 +1,13 @@
 """The consumer groups (KIP-848) of one led partition at work (`decided_groups` has their decisions and timers).
 
-Expressions are matched with topics in slices, once at a time for a group, and at most each `REGEX_INTERVAL_MS`.
+Expressions are matched with topics in steps (`core.consumer.topics.matching`), once at a time for a group, and at most
+each `REGEX_INTERVAL_MS`. One group of the broker is at work at a time, and all rest after each step: however many
+expressions there are, and whatever is in them, most of the loop is left to others.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
@@ -12,14 +15,15 @@ from typing import Final, Protocol, TypeVar
 from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import Slices, monotonic_ms
+from ...protocol.net import monotonic_ms
+from ...protocol.wire import Steps
 from ..coordinator.shard import ActiveShard
 from ..replicas.leadership import WallClock
 from .core.consumer.decision import ConsumerSettings, Decision, World, expire, resolve, unresolved
 from .core.consumer.migration import downgrade, must_downgrade, upgrade
 from .core.consumer.records import Resolved
 from .core.consumer.state import ConsumerGroup
-from .core.consumer.topics import Pattern, Topics, compiled
+from .core.consumer.topics import Topics, matching
 from .core.decided import Decided
 from .core.group import Group
 from .core.group_state import GroupState
@@ -30,6 +34,8 @@ from .core.targeted import settling_interval_ms
 from .decided_groups import DecidedGroups, Pending, named
 
 REGEX_INTERVAL_MS: Final = 1_000
+MATCHING_REST_S: Final = 0.02
+"""The time after each step of matching, which takes up to 10 ms."""
 
 _log = logging.getLogger(__name__)
 _of_peers = LimitedLog(_log)
@@ -47,6 +53,8 @@ class Surroundings:
     settings_of: Callable[[str], ConsumerSettings]
     now_ms: WallClock
     commit_timeout_ms: int
+    matching: asyncio.Lock
+    """Held for a step of matching, by one group of the broker; groups take turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,30 +224,35 @@ class ConsumerGroups(DecidedGroups[ConsumerGroup]):
         group_id = group.group_id
         (version, topics), now_ms = self._surroundings.topics(), monotonic_ms()
         try:
-            patterns = self._compiled(group_id, regexes)
-            found: dict[str, list[str]] = {regex: [] for regex in patterns}
-            async for some in Slices([(name, regex) for name in sorted(topics) for regex in patterns]):
-                for name, regex in some:
-                    if patterns[regex].fullmatch(name) and visible(name):
-                        found[regex].append(name)
-            if self._shard.consumers.get(group_id) is group:
+            matched = await self._matching(group, matching(regexes, topics, visible))
+            if matched is not None:
+                found, rejected = matched
+                self._report(group_id, rejected)
                 self._put_resolved(group, found)
-                self._matched[group_id] = _Matched(version, now_ms, frozenset(regexes) - frozenset(patterns))
+                self._matched[group_id] = _Matched(version, now_ms, frozenset(rejected))
         except KafkaError as error:
             _of_peers.warning(group_id, "group %r: regular expressions are matched again later: %s", group_id, error)
         finally:
             self._resolving.discard(group_id)
 
-    def _compiled(self, group_id: str, regexes: list[str]) -> dict[str, Pattern]:
-        """Return the expressions compiled. One that RE2 rejects, which another coordinator took in, matches nothing."""
-        last, patterns = self._matched.get(group_id), {}
-        for regex in regexes:
-            try:
-                patterns[regex] = compiled(regex)
-            except KafkaError as error:
-                if last is None or regex not in last.rejected:
-                    _of_peers.warning(group_id, "group %r: an expression matches no topic: %s", group_id, error)
-        return patterns
+    async def _matching(self, group: ConsumerGroup, steps: Steps[T]) -> T | None:
+        """Return what the steps return; None if no member has an expression any longer."""
+        while self._shard.consumers.get(group.group_id) is group and group.regex_uses:
+            async with self._surroundings.matching:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                await asyncio.sleep(MATCHING_REST_S)
+        return None
+
+    def _report(self, group_id: str, rejected: Mapping[str, KafkaError]) -> None:
+        """Say once which expressions match nothing: RE2 rejects them, and another coordinator took them in."""
+        last = self._matched.get(group_id)
+        for regex, error in rejected.items():
+            if last is None or regex not in last.rejected:
+                _of_peers.warning(group_id, "group %r: an expression matches no topic: %s", group_id, error)
 
     def _put_resolved(self, group: ConsumerGroup, found: Mapping[str, Sequence[str]]) -> None:
         wall_ms = self._surroundings.now_ms()

@@ -6,6 +6,7 @@ without being asked, each `offsets.retention.check.interval.ms`; offsets in topi
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from .core.consumer.topics import Topic, Topics
 from .core.events import Answer, Event, Token
 from .core.group_state import GroupState
 from .core.memory import GroupMemory
+from .core.shard import Incarnation
 from .core.share.heartbeat import ShareSettings
 from .core.share.state import ShareGroupState
 from .settings import CoordinatorSettings
@@ -69,7 +71,9 @@ class GroupCoordinator(Coordinator[ActiveShard]):
         self.memory = GroupMemory()
         self._topics: tuple[object, Topics] = (None, {})
         self._topics_version = 0
-        self._surroundings = Surroundings(self._versioned_topics, self.settings_of, now_ms, settings.commit_timeout_ms)
+        self._surroundings = Surroundings(
+            self._versioned_topics, self.settings_of, now_ms, settings.commit_timeout_ms, asyncio.Lock()
+        )
         self._states: ShareStates = NoStates()
         self._share_surroundings = ShareSurroundings(
             self._versioned_topics, self.share_settings_of, lambda: self._states, settings.commit_timeout_ms
@@ -180,8 +184,15 @@ class GroupCoordinator(Coordinator[ActiveShard]):
             for active in self.shards:
                 active.forget_topics(deleted)
 
+    def _is_there(self, topic: Incarnation) -> bool:
+        image = self._view.image
+        return topic.name in image.topics if topic.topic_id is None else topic.topic_id in image.topic_names
+
     async def expire(self, active: ActiveShard) -> None:
-        """Delete what is too old in one partition; leave the rest to the next time if its log takes nothing."""
+        """Delete what is too old in one partition, or of topics that are deleted; leave the rest to the next time if
+        its log takes nothing.
+        """
+        await active.forget_absent(self._is_there)
         async for some in Slices([*active.shard.groups, *active.shard.consumers], weight=EXPIRE_WEIGHT):
             for group_id in some:
                 error = await active.expire(group_id, self.settings.retention_ms)

@@ -31,7 +31,7 @@ from .core.consumer.topics import Topics
 from .core.decided import Decided
 from .core.memory import GroupMemory
 from .core.records import GroupRecord
-from .core.shard import Shard
+from .core.shard import Incarnation, Shard
 from .core.share import starts
 from .core.share.heartbeat import ShareBeat, ShareDecision, ShareSettings, ShareWorld, expire, heartbeat
 from .core.share.records import ShareKind, TopicStarts
@@ -392,6 +392,17 @@ class ShareGroups(DecidedGroups[ShareGroup]):
             for topic in topics.values()
             if topic.topic_id in wanted and topic.topic_id in group.starts.deleting
         }
+
+    def topics(self) -> set[Incarnation]:
+        """Return the topics whose share-partitions groups have, or had."""
+        found = set[Incarnation]()
+        for group in self._groups.values():
+            held = group.starts
+            found |= {
+                Incarnation(topic.name, each) for each, topic in (*held.initializing.items(), *held.initialized.items())
+            }
+            found |= {Incarnation(name, each) for each, name in held.deleting.items()}
+        return found
 
     def forget_topics(self, topic_ids: frozenset[UUID]) -> None:
         """Forget topics that are deleted."""

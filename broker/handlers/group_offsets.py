@@ -6,10 +6,11 @@
 | | metadata above `offset.metadata.max.bytes` | OFFSET_METADATA_TOO_LARGE |
 | | the group does not take it | its error, for all partitions |
 | fetch | nothing is committed, or for another incarnation of the topic | offset -1, no error |
-| | `require_stable`, and a transaction is open | UNSTABLE_OFFSET_COMMIT |
+| | `require_stable`, and a transaction is open that may change it | UNSTABLE_OFFSET_COMMIT |
 | delete | the group is subscribed to the topic | GROUP_SUBSCRIBED_TO_TOPIC |
 
-Topics go by name, from version 10 on by id. A group that is not there has no offsets, which is no error.
+Topics go by name, from version 10 on by id. A group that is not there has no offsets, which is no error. With
+`require_stable` a fetch waits for the commits that are on their way into the log, as they may open a transaction.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ EPOCHS_SINCE: Final = 9
 TOP_ERROR_SINCE: Final = 2
 """OffsetFetch before this version has no error but those of partitions."""
 INVALID_OFFSET: Final = -1
+TIMESTAMP_MAX: Final = 2**63 - 1
 
 GROUP_SPLIT: Final = Split("topics", "topics", "partition_indexes", "partitions", asks_only=True)
 
@@ -133,7 +135,7 @@ class OffsetCommitHandlers:
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
             commit_timestamp_ms=now_ms,
-            expire_timestamp_ms=NO_TIMESTAMP if retention_ms < 0 else now_ms + retention_ms,
+            expire_timestamp_ms=NO_TIMESTAMP if retention_ms < 0 else min(now_ms + retention_ms, TIMESTAMP_MAX),
             topic_id=asked.topic_id,
         )
         return GroupRecord(OffsetKey(request.group_id, asked.topic_partition.topic, asked.partition), value)
@@ -162,7 +164,7 @@ class OffsetCommitHandlers:
 
     async def offset_fetch(self, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
         async def fetch(_: RequestContext, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-            return self._fetch(group, context.api_version, require_stable=request.require_stable)
+            return await self._fetch(group, context.api_version, require_stable=request.require_stable)
 
         groups = [
             await answered_in_pieces(fetch, GROUP_SPLIT, context, group)
@@ -172,7 +174,7 @@ class OffsetCommitHandlers:
         ]
         return OffsetFetchResponse(groups=tuple(groups))
 
-    def _fetch(
+    async def _fetch(
         self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
         image = self._coordinator.view.image
@@ -182,6 +184,8 @@ class OffsetCommitHandlers:
             for number in topic.partition_indexes
         ]
         try:
+            if require_stable:
+                await self._coordinator.shard_for(wanted.group_id).settled()
             active = self._coordinator.shard_for(wanted.group_id)
             if version >= EPOCHS_SINCE:
                 fenced = active.shard.judge_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)

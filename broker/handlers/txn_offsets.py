@@ -2,7 +2,9 @@
 
 They are written as a batch of the transaction, and wait for the marker on the group's partition of
 `__consumer_offsets`.
-What a group answers to its members applies to a producer that names one.
+What a group answers to its members applies to a producer that names one. It is asked after the transaction is verified,
+when nothing is waited for any longer: a member that lost its partitions meanwhile commits nothing, as the one after it
+may have read its offsets.
 
 | what goes wrong | code, for all partitions |
 |---|---|
@@ -85,6 +87,7 @@ class TxnOffsetHandler:
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
             commit_timestamp_ms=self._now_ms(),
+            topic_id=self._groups.view.image.topics[name.topic].topic_id,
         )
         return GroupRecord(OffsetKey(group_id, name.topic, name.partition), value)
 
@@ -96,11 +99,11 @@ class TxnOffsetHandler:
         try:
             check_group_id(request.group_id)
             active = self._groups.shard_for(request.group_id)
+            question = Question(request.transactional_id, producer, adds)
+            guard = await self._verifier.verify(active.partition, question, knows_abortable=adds)
             error = self._judge_member(active, request, records)
             if error is not ErrorCode.none:
                 return error
-            question = Question(request.transactional_id, producer, adds)
-            guard = await self._verifier.verify(active.partition, question, knows_abortable=adds)
             await active.write(records, InTransaction(producer.producer_id, producer.epoch, guard))
         except KafkaError as refusal:
             # Clients of groups do not know the code that has producers try again.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from random import Random
 from typing import Final
@@ -21,7 +21,7 @@ from uuid import UUID
 
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import Slices
+from ...protocol.net import Slices, exhausted
 from ...protocol.records import BatchHeader, SkimmedRecord
 from ..coordinator import shard as runtime
 from ..coordinator.log_reader import one_by_one, read_log
@@ -193,11 +193,12 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
 
     # Upkeep.
 
-    async def prune(self, topic_ids: Callable[[], Iterable[UUID]]) -> None:
+    async def prune(self, topic_ids: Callable[[], Container[UUID]]) -> None:
         """Delete what no longer is needed: share-partitions of topics that are deleted, fences that no longer hold, and
         records before the last snapshots.
         """
-        await self._write_all(self.shard.look_for(topic_ids()), lambda _: None)
+        gone = await exhausted(self.shard.look_for(topic_ids))
+        await self._write_all(gone, lambda _: None)
         now_ms = self._now_ms()
         over: list[ShareKey] = []
         async for some in Slices(list(self.shard.held.items())):
@@ -205,16 +206,17 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         await self._write_all(over, lambda _: None, lambda state: is_over(state, now_ms))
         log = self.partition.log
         before_ms = self._now_ms() - self._settings.prune_interval_ms
-        cold = self.shard.cold(log.state.high_watermark, before_ms)[:COLD_MAX]
+        cold = await exhausted(self.shard.cold(log.state.high_watermark, before_ms, COLD_MAX))
         await self._write_all(cold, lambda state: rewritten(state, self._now_ms()))
         # What is not committed may begin at the high watermark, so that is as far as it goes.
-        needed = min(self.shard.needed_offset(log.state.high_watermark), log.state.high_watermark)
+        needed = await exhausted(self.shard.needed_offset(log.state.high_watermark))
         if needed > log.state.offsets.log_start_offset and self._end is None:
             await log.increment_log_start_offset(needed)
 
     async def forget(self, topic_ids: Iterable[UUID]) -> None:
         """Forget the share-partitions of topics that are deleted."""
-        await self._write_all(self.shard.of_topics(topic_ids), lambda _: None)
+        gone = await exhausted(self.shard.of_topics(topic_ids))
+        await self._write_all(gone, lambda _: None)
 
     async def _write_all(
         self,

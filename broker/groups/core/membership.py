@@ -89,6 +89,8 @@ class Membership:
     """The size of all members' protocols."""
     record_bytes: int = 0
     """The size of all members in the group's record, each with the largest of its protocols."""
+    _speakers: Counter[str] = field(default_factory=Counter)
+    """How many members speak each protocol: a join costs the same in a large group, whatever the others speak."""
     _members: dict[str, Member] = field(default_factory=dict)
     _static: dict[str, str] = field(default_factory=dict)
     """Member id by instance id."""
@@ -155,6 +157,10 @@ class Membership:
     def _count(self, member: Member, sign: int) -> None:
         self.protocol_bytes += sign * member.protocol_bytes
         self.record_bytes += sign * (member.record_bytes + RECORD_MEMBER_BYTES)
+        for name in dict(member.protocols):
+            self._speakers[name] += sign
+            if not self._speakers[name]:
+                del self._speakers[name]
 
     def rename_static(self, member: Member, new_member_id: str) -> None:
         """A static member came back under another id: it keeps its place, its assignment and the leadership."""
@@ -184,21 +190,20 @@ class Membership:
         """Whether somebody with these can be in the group."""
         if not protocol_type or not protocols:
             return False
-        members = list(self._members.values())
-        if not members:
+        first = next(iter(self._members.values()), None)
+        if first is None:
             return True
-        return members[0].protocol_type == protocol_type and not _spoken_by_all(members).isdisjoint(dict(protocols))
+        return first.protocol_type == protocol_type and any(self._is_spoken_by_all(name) for name, _ in protocols)
+
+    def _is_spoken_by_all(self, name: str) -> bool:
+        return self._speakers.get(name, 0) == len(self._members)
 
     def select_protocol(self) -> str:
         """The one that most members like best of those that all speak; among equals the leader's order decides."""
-        candidates = _spoken_by_all(list(self._members.values()))
         votes = Counter(
-            next(name for name, _ in member.protocols if name in candidates) for member in self._members.values()
+            next(name for name, _ in member.protocols if self._is_spoken_by_all(name))
+            for member in self._members.values()
         )
         assert self.leader is not None, self
         order = [name for name, _ in self._members[self.leader].protocols]
         return max(votes, key=lambda name: (votes[name], -order.index(name)))
-
-
-def _spoken_by_all(members: list[Member]) -> frozenset[str]:
-    return frozenset.intersection(*(frozenset(dict(member.protocols)) for member in members))

@@ -16,8 +16,9 @@ It knows no log and no time but the one it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import field
+from typing import NamedTuple
 from uuid import UUID
 
 from ....light_dataclass import dataclass
@@ -33,6 +34,13 @@ from .share.records import ShareGroupKey
 from .share.state import ShareGroup
 
 Offsets = dict[TopicPartition, OffsetValue]
+
+
+class Incarnation(NamedTuple):
+    """A topic, as records name it: without an id it is any topic of the name."""
+
+    name: str
+    topic_id: UUID | None
 
 
 @dataclass(slots=True)
@@ -255,11 +263,31 @@ class Shard:
     def tombstones_of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, list[GroupRecord]]]:
         """Yield tombstones of all offsets in deleted topics, by group, those in open transactions among them."""
         undecided = self._undecided(lambda key: key.topic in topics)
-        for group_id in [*self.offsets, *(undecided.keys() - self.offsets.keys())]:
+        for group_id in [*self.offsets, *sorted(undecided.keys() - self.offsets.keys())]:
             gone = {each for each in self.offsets.get(group_id, {}) if each.topic in topics}
             tombstones = [_tombstone(group_id, each) for each in sorted(gone | undecided.get(group_id, set()))]
             if tombstones:
                 yield group_id, tombstones
+
+    def topics_of(self, group_id: str) -> set[Incarnation]:
+        """Return the topics that a group has offsets in."""
+        return {_topic_of(each.topic, value) for each, value in self.offsets.get(group_id, {}).items()}
+
+    def undecided_topics(self) -> set[tuple[str, Incarnation]]:
+        """Return the topics that open transactions have offsets in, with the groups that these are of."""
+        return {(key.group_id, _topic_of(key.topic, value)) for _, key, value in self.undecided}
+
+    def tombstones_of_deleted(self, group_id: str, deleted: Set[Incarnation]) -> list[GroupRecord]:
+        """Return tombstones of a group's offsets in topics that were deleted. A partition of which it has an offset in
+        another topic of the name too keeps both: a tombstone would be of both.
+        """
+        found = {
+            (OffsetKey(group_id, each.topic, each.partition), _topic_of(each.topic, value))
+            for each, value in self.offsets.get(group_id, {}).items()
+        }
+        found |= {(key, _topic_of(key.topic, value)) for _, key, value in self.undecided if key.group_id == group_id}
+        kept = {key for key, topic in found if topic not in deleted}
+        return [GroupRecord(key, None) for key in sorted({key for key, _ in found} - kept)]
 
     def expired(self, group_id: str, retention_ms: int, wall_ms: int) -> list[GroupRecord]:
         """Return tombstones of a group's expired offsets (KIP-211), and of the group if nothing is left of it.
@@ -299,6 +327,10 @@ class Shard:
         if not group.members and len(old) == len(offsets):
             return self.tombstones(group_id)
         return [_tombstone(group_id, partition) for partition in old]
+
+
+def _topic_of(name: str, value: OffsetValue) -> Incarnation:
+    return Incarnation(name, value.topic_id)
 
 
 def _tombstone(group_id: str, partition: TopicPartition) -> GroupRecord:

@@ -10,22 +10,31 @@ Of a share-partition the records from its last snapshot on are needed, so the lo
 may begin (`needed_offset`). One that is no longer written would hold all the others' records: it is snapshotted again
 once `HELD_RECORDS` records for each share-partition come after its snapshot (`cold`), so that this costs a part of
 what was written.
+
+Whatever goes through all share-partitions does so in steps (`protocol.wire.Steps`) of `STEP_ITEMS`, each of what is
+there when it begins; what is found is looked at again by who acts on it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import field
-from typing import Final
+from heapq import nsmallest
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ....light_dataclass import dataclass
+from ....protocol.wire import Steps
 from .records import ShareKey, ShareRecord, Snapshot
 from .state import ShareState, applied
 
 HELD_RECORDS: Final = 4
 HELD_RECORDS_MIN: Final = 1_000
+STEP_ITEMS: Final = 500
+"""The share-partitions that are looked at in one step."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,33 +125,58 @@ class Shard:
             offset = before.offset
         self.held[record.key] = Held(state, offset)
 
-    def needed_offset(self, end_offset: int) -> int:
-        """Return the offset below which no committed record is needed; `end_offset` if nothing is held."""
-        return min((held.offset for held in self.held.values()), default=end_offset)
+    def needed_offset(self, end_offset: int) -> Steps[int]:
+        """Return the offset below which no committed record is needed, at most `end_offset`, the high watermark: what
+        is committed between the steps comes after it. A record below it that is committed, but not noted here yet,
+        comes after all that is held; if nothing is, it may be the first one that is needed.
+        """
+        lowest = end_offset if self.held or not self.pending else 0
+        for some in _in_steps(list(self.held.values())):
+            lowest = min(lowest, min([held.offset for held in some]))
+            yield
+        return lowest
 
-    def cold(self, end_offset: int, written_before_ms: int) -> list[ShareKey]:
-        """Return the share-partitions to be snapshotted again, those that hold most first."""
+    def cold(self, end_offset: int, written_before_ms: int, count_max: int) -> Steps[list[ShareKey]]:
+        """Return so many share-partitions to be snapshotted again, those that hold most first."""
         lowest = end_offset - HELD_RECORDS * max(len(self.held), HELD_RECORDS_MIN // HELD_RECORDS)
-        cold = [
-            (held.offset, key)
-            for key, held in self.held.items()
-            if held.offset < lowest
-            and held.state.snapshot.write_timestamp_ms <= written_before_ms
-            and key not in self.pending
-        ]
-        return [key for _, key in sorted(cold)]
+        coldest: list[tuple[int, ShareKey]] = []
+        for some in _in_steps(list(self.held.items())):
+            cold = [
+                (held.offset, key)
+                for key, held in some
+                if held.offset < lowest
+                and held.state.snapshot.write_timestamp_ms <= written_before_ms
+                and key not in self.pending
+            ]
+            coldest = nsmallest(count_max, [*coldest, *cold])
+            yield
+        return [key for _, key in coldest]
 
     # Topics.
 
-    def of_topics(self, topic_ids: Iterable[UUID]) -> list[ShareKey]:
-        """Return the share-partitions of topics, in their order."""
-        wanted = frozenset(topic_ids)
-        return sorted(key for key in {*self.held, *self.pending} if key.topic_id in wanted)
+    def of_topics(self, topic_ids: Iterable[UUID]) -> Steps[list[ShareKey]]:
+        """Return the share-partitions of topics, in the order in which they began."""
+        wanted, found = frozenset(topic_ids), dict[ShareKey, None]()
+        for some in _in_steps([*self.held, *self.pending] if wanted else []):
+            found |= dict.fromkeys([key for key in some if key.topic_id in wanted])
+            yield
+        return list(found)
 
-    def look_for(self, topic_ids: Iterable[UUID]) -> list[ShareKey]:
+    def look_for(self, are_there: Callable[[], Container[UUID]]) -> Steps[list[ShareKey]]:
         """Return the share-partitions whose topics are absent now and were at the last look: they were deleted while
         no broker led this partition. A new topic may be known here later than elsewhere.
         """
-        absent = {key.topic_id for key in self.held} - set(topic_ids)
+        absent = set[UUID]()
+        for some in _in_steps(list(self.held)):
+            absent |= {key.topic_id for key in some}
+            yield
+        there = are_there()
+        absent = {topic_id for topic_id in absent if topic_id not in there}
         gone, self._absent = absent & self._absent, absent
-        return self.of_topics(gone)
+        return (yield from self.of_topics(gone))
+
+
+def _in_steps(items: list[T]) -> Iterator[list[T]]:
+    """Yield as many items at once as are handled between two turns of other work."""
+    for start in range(0, len(items), STEP_ITEMS):
+        yield items[start : start + STEP_ITEMS]

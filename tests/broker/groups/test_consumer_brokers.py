@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.groups import consumer_groups, decided_groups
+from tierfetch.broker.groups.core.consumer import topics
 from tierfetch.broker.groups.core.consumer.records import (
     ClassicMetadata,
     ConsumerKey,
@@ -188,6 +189,28 @@ async def test_an_expression_that_is_not_valid_here_does_not_hold_up_the_others(
     await one.ask(LeaveGroupRequest(group_id="c", members=(MemberIdentity(member_id="other"),)))
     assert not group.members
     assert "c" not in consumers._matched
+
+
+async def test_A2_heavy_expressions_of_a_group_hold_up_neither_another_group_nor_its_own_end(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "COMPILE_COST", topics.STEP_ELEMENTS)
+    monkeypatch.setattr(consumer_groups, "REGEX_INTERVAL_MS", 0)
+    (active,) = nodes[1].groups.shards
+    await one.beat(group="heavy", subscribed_topic_names=None, subscribed_topic_regex="t")
+    heavy, resolving = active.shard.consumers["heavy"], active.consumers._resolving
+    await until(lambda: "t" in heavy.regexes and not resolving)
+    for number in range(1_000):
+        other = Subscriber(client_id="c", client_host="/h", regex=f"t{number}")
+        heavy.apply(heavy.record(Kind.MEMBER, f"m{number}", other))
+    await one.beat(epoch=1, group="heavy")
+    await one.beat(group="light", subscribed_topic_names=None, subscribed_topic_regex="t")
+    await until(lambda: bool(active.shard.consumers["light"].regexes))
+    assert resolving == {"heavy"}
+    assert list(heavy.regexes) == ["t"]
+    members = tuple(MemberIdentity(member_id=each) for each in heavy.members)
+    await one.ask(LeaveGroupRequest(group_id="heavy", members=members))
+    await until(lambda: not resolving)
 
 
 async def test_members_of_either_protocol_are_removed_by_a_leave_group_as_by_kafka(

@@ -13,12 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tierfetch.broker.groups.core.consumer import decision as decision_module
 from tierfetch.broker.groups.core.consumer.classic import heartbeat as classic_heartbeat
 from tierfetch.broker.groups.core.consumer.classic import join, leave
 from tierfetch.broker.groups.core.consumer.decision import (
+    ASSIGNED_AT_ONCE_MAX,
     ConsumerSettings,
     Decision,
+    World,
     expire,
+    gathering_ms,
     resolve,
     unresolved,
 )
@@ -33,6 +37,7 @@ from tierfetch.broker.groups.core.consumer.records import (
     encode_consumer_value,
 )
 from tierfetch.broker.groups.core.consumer.state import ConsumerGroup, ConsumerGroupState
+from tierfetch.broker.groups.core.consumer.topics import REGEX_PROGRAM_MAX, compiled, matching
 from tierfetch.broker.groups.core.events import Heartbeat, Leave, MemberIdentity
 from tierfetch.broker.groups.core.records import GroupRecord, decode_record
 from tierfetch.broker.groups.core.targeted import (
@@ -42,9 +47,11 @@ from tierfetch.broker.groups.core.targeted import (
     settling_interval_ms,
 )
 from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.wire import run_to_end
 from tierfetch.tests.broker.groups.consumers import REBALANCE_MS, SESSIONS, ClassicClient, Client, Stage, topics
 
 A = UUID(int=1000)
+GATHERING_MS = 50
 
 
 def refusal(stage: Stage, client: Client, **changes: Any) -> ErrorCode:
@@ -263,6 +270,7 @@ def test_what_a_heartbeat_needs() -> None:
     assert refusal(stage, x, assignor="sticky") is ErrorCode.unsupported_assignor
     assert refusal(stage, x, regex="(") is ErrorCode.invalid_regular_expression
     assert refusal(stage, x, regex="(a{1000}){1000}") is ErrorCode.invalid_regular_expression
+    assert refusal(stage, x, regex=".*" + "(a|b|ab|ba).{1,30}" * 100) is ErrorCode.invalid_regular_expression
     assert refusal(stage, x, epoch=1) is ErrorCode.group_id_not_found
     assert refusal(stage, x, epoch=-1) is ErrorCode.group_id_not_found
     assert stage.group.is_nothing
@@ -382,6 +390,64 @@ def test_an_expression_is_resolved_apart_from_the_heartbeat() -> None:
     assert (stage.group.regex_uses, list(stage.group.regexes)) == ({"a|b": 1}, ["a|b"])
     stage.hear(Client("y"), epoch=-1)
     assert (stage.group.regex_uses, stage.group.regexes) == ({}, {})
+
+
+def test_many_members_that_join_at_once_are_assigned_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, members = Stage(topics(a=1_000)), 3 * ASSIGNED_AT_ONCE_MAX
+    clients = [Client(f"m{number:03}") for number in range(members)]
+    assigned, assign = list[int](), decision_module._assign
+
+    def counted(decision: Decision, world: World) -> None:
+        assigned.append(len(decision.group.members))
+        assign(decision, world)
+
+    monkeypatch.setattr(decision_module, "_assign", counted)
+    for client in clients:
+        stage.hear(client)
+    assert assigned == list(range(1, ASSIGNED_AT_ONCE_MAX + 1))
+    assert stage.group.epoch == members
+    assert stage.group.target_epoch < stage.group.epoch
+    assert {client.epoch for client in clients[ASSIGNED_AT_ONCE_MAX:]} == {ASSIGNED_AT_ONCE_MAX}
+    assert not any(client.owned for client in clients[ASSIGNED_AT_ONCE_MAX:])
+    stage.now_ms += gathering_ms(members) - 1
+    stage.hear(clients[0])
+    assert assigned[-1] == ASSIGNED_AT_ONCE_MAX
+    stage.now_ms += 1
+    stage.settle(*clients, rounds=3)
+    assert assigned[ASSIGNED_AT_ONCE_MAX:] == [members]
+    assert stage.group.state is ConsumerGroupState.STABLE
+    assert sum(len(client.partitions) for client in clients) == 1_000
+    assert {client.epoch for client in clients} == {members}
+
+
+def test_a_new_coordinator_assigns_at_once_what_was_still_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_module, "gathering_ms", lambda _: GATHERING_MS)
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.hear(x)
+    stage.hear(y)
+    assert stage.group.target_epoch < stage.group.epoch
+    stage.group = stage.replayed()
+    stage.settle(x, y)
+    assert stage.group.state is ConsumerGroupState.STABLE
+    assert (len(x.partitions), len(y.partitions)) == (1, 1)
+
+
+def test_A2_expressions_are_matched_in_steps_that_are_shorter_the_more_a_match_may_take() -> None:
+    """One that the largest program matches with the longest name takes 10 ms, and would hold the loop for seconds."""
+    known = topics(**{f"t{number:03}".ljust(249, "a"): 1 for number in range(100)})
+
+    def steps(*expressions: str) -> int:
+        return sum(1 for _ in matching(expressions, known, lambda _: True))
+
+    assert steps("t.*") == 0
+    assert steps(*["t.*"] * 100) > 10
+    heavy = ".*" + "(a|b|ab|ba).{1,30}" * 30
+    assert compiled(heavy).programsize > REGEX_PROGRAM_MAX * 3 // 4
+    assert steps(heavy) >= 99
+    found, rejected = run_to_end(matching(["t09.*", "(", "t.*"], known, lambda name: name < "t098"))
+    assert {regex: len(names) for regex, names in found.items()} == {"t09.*": 8, "t.*": 98}
+    assert found["t09.*"] == sorted(found["t09.*"])
+    assert list(rejected) == ["("]
 
 
 def test_most_members_choose_the_assignor() -> None:
@@ -751,6 +817,8 @@ class GroupMachine(RuleBasedStateMachine):
         assert again.bytes_held == self.stage.group.bytes_held
         used = Counter(member.regex for member in again.members.values() if member.regex)
         assert again.regex_uses == self.stage.group.regex_uses == used
+        named = Counter(name for member in again.members.values() for name in member.topics)
+        assert again.topic_uses == self.stage.group.topic_uses == named
         compacted = ConsumerGroup("g")
         for record in self.stage.group.records():
             compacted.apply(record)
@@ -767,6 +835,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.hear_all_classic()
         self.stage.tick(0)  # Those who were away for too long.
         for _ in range(2 * len(self.everybody) + 2):
+            self.stage.now_ms += GATHERING_MS
             for client in self.clients.values():
                 self.hear(client)
             for each in self.classic.values():
@@ -783,5 +852,26 @@ class GroupMachine(RuleBasedStateMachine):
             assert self.stage.group.state is ConsumerGroupState.STABLE
 
 
+class GatheringGroupMachine(GroupMachine):
+    """The same where changes are gathered, as in a large group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(decision_module, "gathering_ms", lambda _: GATHERING_MS)
+
+    @rule(ms=st.sampled_from([1, GATHERING_MS]))
+    def wait(self, ms: int) -> None:
+        self.stage.now_ms += ms
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.patch.undo()
+
+
 TestGroups = GroupMachine.TestCase
 TestGroups.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestGatheringGroups = GatheringGroupMachine.TestCase
+TestGatheringGroups.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -386,6 +386,108 @@ async def test_offsets_go_with_a_topic_that_is_deleted_while_they_are_read(
     await until(lambda: active.is_loaded and active.shard.offsets == {})
 
 
+@pytest.mark.parametrize("comes_again", [True, False])
+async def test_offsets_go_with_a_topic_that_is_deleted_while_no_broker_coordinates(
+    nodes: Nodes, one: Coordinator, comes_again: bool
+) -> None:
+    """At the second look: a new topic may be known to a new coordinator later than its offsets are."""
+    await nodes.topic("kept", 1)
+    await one.commit(1)
+    await one.commit(2, topic="kept")
+    await nodes.stop(1)
+    await nodes.operator.delete_topic("t")
+    await nodes.start(1)
+    if comes_again:
+        await nodes.topic("t", 1)
+    again = await ready(nodes, 1)
+    (active,) = nodes[1].groups.shards
+    partitions = [TopicPartition("t", 0), TopicPartition("kept", 0)]
+    await nodes[1].groups.expire(active)
+    await turns()
+    assert sorted(active.shard.offsets["g"]) == sorted(partitions)
+    assert await again.committed() == {"kept-0": 2} | ({"t-0": -1} if comes_again else {})
+    await nodes[1].groups.expire(active)
+    await until(lambda: list(active.shard.offsets["g"]) == partitions[1:])
+    assert await again.committed() == {"kept-0": 2}
+
+
+def appends_later(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let the log of the groups take nothing until the event is set."""
+    partition = nodes.partition(1, GROUP_METADATA_TOPIC)
+    may_append, append = asyncio.Event(), partition.append
+
+    async def later(*args: Any, **options: Any) -> LogAppendInfo:
+        await may_append.wait()
+        return await append(*args, **options)
+
+    monkeypatch.setattr(partition, "append", later)
+    return may_append
+
+
+async def test_an_offset_that_is_committed_while_the_one_of_a_deleted_topic_goes_stays(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.commit(1)
+    await nodes.stop(1)
+    await nodes.operator.delete_topic("t")
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    again = await ready(nodes, 1)
+    (active,) = nodes[1].groups.shards
+    await nodes[1].groups.expire(active)
+    may_append = appends_later(nodes, monkeypatch)
+    committing = asyncio.create_task(again.commit(2))
+    await until(lambda: active._writer.is_writing(lambda _: True))
+    await nodes[1].groups.expire(active)
+    may_append.set()
+    assert await committing is NONE
+    await again.commit(3, partition=0, group="other")
+    assert await again.committed() == {"t-0": 2}
+
+
+async def test_a_fetch_of_stable_offsets_waits_for_what_is_on_its_way(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be of a transaction, or of the member that had the partition before."""
+    await one.commit(1)
+    may_append = appends_later(nodes, monkeypatch)
+    (active,) = nodes[1].groups.shards
+    record = GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=3, commit_timestamp_ms=3))
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=(0,))
+
+    def fetch(*, require_stable: bool) -> asyncio.Task[Any]:
+        return asyncio.create_task(one.ask(fetching(topic, require_stable=require_stable), 9))
+
+    committing = asyncio.create_task(one.commit(2))
+    await until(lambda: active._writer.is_writing(lambda _: True))
+    waiting = fetch(require_stable=True)
+    await until(lambda: len(active._writer._queue) == 1)
+    in_transaction = active.submit([record], transaction=InTransaction(7, 0))
+    also_waiting = fetch(require_stable=True)
+    at_once = await fetch(require_stable=False)
+    await turns()
+    assert not waiting.done()
+    assert not also_waiting.done()
+    may_append.set()
+    assert await committing is NONE
+    await in_transaction
+    answers = [answer.groups[0].topics[0].partitions[0] for answer in (at_once, await waiting, await also_waiting)]
+    assert [answer.committed_offset for answer in answers] == [1, 2, -1]
+    assert [answer.error_code for answer in answers] == [NONE, NONE, ErrorCode.unstable_offset_commit]
+
+
+async def test_a_fetch_of_stable_offsets_does_not_wait_for_ever(nodes: Nodes, cut_off: Coordinator) -> None:
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=(0,))
+    asked = [cut_off.ask(fetching(topic, require_stable=True), 9) for _ in range(20)]
+    answers = await asyncio.gather(*asked)
+    assert {answer.groups[0].error_code for answer in answers} == {ErrorCode.not_coordinator}
+    (active,) = nodes[1].groups.shards
+    assert len(active._writer._queue) == 1, "commits find their place, however many fetches wait"
+    await nodes[1].view.fence_broker(2)
+    answer = await cut_off.ask(fetching(topic, require_stable=True), 9)
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 2
+
+
 async def test_many_commits_share_batches(nodes: Nodes, one: Coordinator) -> None:
     errors = await asyncio.gather(*(one.commit(number, f"g{number % 10}") for number in range(200)))
     assert set(errors) == {NONE}

@@ -24,6 +24,9 @@ class Shard:
         self.takes.set()
         self.expired: list[str] = []
 
+    async def forget_absent(self, _: object) -> None:
+        """Nothing is absent."""
+
     async def expire(self, group_id: str, retention_ms: int) -> ErrorCode:
         assert retention_ms == RETENTION_MS
         await self.takes.wait()

@@ -420,6 +420,9 @@ def test_topics_are_known_of_consumers_only(stage: Stage) -> None:
 # Anything that members may do.
 
 
+PROTOCOLS = ("range", "sticky", "uniform")
+
+
 class AnyGroup(RuleBasedStateMachine):
     """Whatever comes, in whatever order: the group stays in order and owes nobody an answer for ever."""
 
@@ -447,7 +450,7 @@ class AnyGroup(RuleBasedStateMachine):
     @rule(number=st.integers(0, 5), news=st.booleans())
     def again(self, number: int, news: bool) -> None:
         who = self._somebody(number)
-        protocols = (("range", b"new" if news else b"r"),)
+        protocols = (("range", b"new" if news else b"r"), (PROTOCOLS[number % 3], b"r"))
         self.stage.join("again", member=who.member_id, instance=who.group_instance_id, protocols=protocols)
 
     @rule(number=st.integers(0, 5), holds=st.booleans())
@@ -482,6 +485,10 @@ class AnyGroup(RuleBasedStateMachine):
         assert (group.members.leader is None) == (not members)
         protocols = [len(name) + len(said) for member in members for name, said in member.protocols]
         assert group.members.protocol_bytes == sum(protocols)
+        spoken = [{name for name, _ in member.protocols} for member in members]
+        for name in PROTOCOLS:
+            is_spoken = all(name in each for each in spoken)
+            assert group.members.supports("consumer", ((name, b""), ("odd", b""), (name, b""))) is is_spoken
         ids = [f"{member.member_id}{member.group_instance_id or ''}{member.client_id}/127.0.0.1" for member in members]
         largest = [max(len(said) for _, said in member.protocols) for member in members]
         assert group.members.record_bytes == sum(map(len, ids)) + sum(largest) + 22 * len(members)

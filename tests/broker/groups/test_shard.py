@@ -21,7 +21,7 @@ from tierfetch.broker.groups.core.consumer.state import ConsumerGroup
 from tierfetch.broker.groups.core.events import MemberIdentity, Now
 from tierfetch.broker.groups.core.group_state import GroupSettings, GroupState
 from tierfetch.broker.groups.core.records import GroupKey, GroupRecord, GroupValue, MemberValue, OffsetKey, OffsetValue
-from tierfetch.broker.groups.core.shard import Shard
+from tierfetch.broker.groups.core.shard import Incarnation, Shard
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
 
@@ -202,6 +202,39 @@ def test_offsets_go_with_their_topic() -> None:
     read = shard(offset(), offset(topic="u"), offset("h", topic="v"))
     found = dict(read.tombstones_of_topics(frozenset({"t", "v"})))
     assert found == {"g": [gone(offset())], "h": [gone(offset("h", topic="v"))]}
+
+
+def incarnated(topic_id: int, *, partition: int = 0, group: str = "g") -> GroupRecord:
+    value = OffsetValue(offset=topic_id, commit_timestamp_ms=0, topic_id=UUID(int=topic_id))
+    return GroupRecord(OffsetKey(group, "t", partition), value)
+
+
+def test_offsets_of_the_topic_that_had_the_name_before_go_and_no_others() -> None:
+    read = shard(incarnated(1), incarnated(2, partition=1), offset(partition=2), offset("h", "u"))
+    one, other, any_topic = Incarnation("t", UUID(int=1)), Incarnation("t", UUID(int=2)), Incarnation("t", None)
+    assert read.topics_of("g") == {one, other, any_topic}
+    assert read.topics_of("h") == {Incarnation("u", None)}
+    assert read.tombstones_of_deleted("g", {one}) == [gone(incarnated(1))]
+    deleted = {any_topic, Incarnation("u", None)}
+    assert read.tombstones_of_deleted("g", deleted) == [gone(offset(partition=2))]
+    assert read.tombstones_of_deleted("h", deleted) == [gone(offset("h", "u"))]
+
+
+def test_open_transactions_in_the_topic_that_had_the_name_before_let_go_of_it() -> None:
+    made = shard(incarnated(1))
+    made.replay_undecided(7, incarnated(1))
+    made.replay_undecided(7, incarnated(1, partition=1))
+    made.replay_undecided(8, incarnated(1, group="h"))
+    made.replay_undecided(7, incarnated(1, partition=2))
+    made.replay_undecided(9, incarnated(2, partition=2))
+    one = Incarnation("t", UUID(int=1))
+    assert made.undecided_topics() == {("g", one), ("h", one), ("g", Incarnation("t", UUID(int=2)))}
+    for group_id in ("g", "h"):
+        for record in made.tombstones_of_deleted(group_id, {one}):
+            made.apply(record)
+    for producer_id in (7, 8, 9):
+        made.end_transaction(producer_id, is_committed=True)
+    assert made.offsets == {"g": {TopicPartition("t", 2): incarnated(2, partition=2).value}}, "the last one counts"
 
 
 def test_what_is_deleted_does_not_come_back_with_a_marker() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import cycle, product
 from pathlib import Path
 from uuid import UUID
 
@@ -483,3 +484,35 @@ def test_what_is_initialized_at_once_is_bounded() -> None:
 
 def topic_id(number: int) -> UUID:
     return UUID(int=number)
+
+
+async def test_A2_a_share_group_stays_whole_whatever_its_members_and_operators_say(nodes: Nodes, group: Group) -> None:
+    int32, int64 = (0, -1, 2**31 - 1, -(2**31)), (0, -1, 2**63 - 1, -(2**63))
+    names = ("", "\0", "t", "a" * 300, "\u00e4" * 80)
+    asked = cycle([None, (), names, ("t", "t")])
+    racks = cycle([None, "", "a" * 300])
+    epoch = (await group.beat("honest")).member_epoch
+    for number, member_epoch in enumerate((*int32, 1, -2)):
+        for member in ("", f"m{number % 3}", "a" * 300):
+            for _ in range(4):
+                await group.beat(member, member_epoch, next(asked), rack=next(racks))
+        beat = await group.beat("honest", epoch)
+        assert beat.error_code is NONE
+        epoch = beat.member_epoch
+    members = group.active.shard.shares["g"].members
+    for member in [each for each in members if each != "honest"]:
+        await group.beat(member, -1)
+    assert list(members) == ["honest"]
+    for offset, partition in product(int64, int32):
+        assert (await group.alter(offset, partition=partition))[0] is ErrorCode.non_empty_group
+    await group.beat("honest", -1)
+    for name in names:
+        for offset, partition in product(int64, int32):
+            code = (await group.alter(offset, partition=partition, topic=name))[1]
+            is_right = (name, partition) == ("t", 0) and offset >= 0
+            assert (code is NONE) is is_right, (name, partition, offset, code)
+    before = list(group.active.shard.shares["g"].records())
+    await nodes.stop(1)
+    await nodes.start(1)
+    await group.find()
+    assert list(group.active.shard.shares["g"].records()) == before

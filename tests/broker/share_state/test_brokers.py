@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -41,6 +42,7 @@ from tierfetch.protocol.messages.share_state import (
 )
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.protocol.topics import uuid_to_text
+from tierfetch.protocol.wire import run_to_end
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.waiting import until
 
@@ -270,7 +272,7 @@ async def test_records_that_are_not_needed_are_deleted(nodes: Nodes, shares: Sha
     for offset in range(5, 20):
         await shares.write(offset, offset)
     log = nodes.partition(1, STATE).log
-    needed = shares.active.shard.needed_offset(log.state.high_watermark)
+    needed = run_to_end(shares.active.shard.needed_offset(log.state.high_watermark))
     assert needed > 0
     await nodes[1].shares.prune(shares.active)
     assert log.state.offsets.log_start_offset == needed
@@ -307,3 +309,30 @@ async def test_what_the_log_refuses_never_was(nodes: Nodes, shares: Shares, monk
     assert await shares.write(5, 5) is NONE
     found = await shares.read(3)
     assert [(each.first_offset, each.last_offset) for each in found.state_batches] == [(5, 5)]
+
+
+async def test_A2_numbers_of_any_size_are_answered_and_what_is_kept_of_them_is_read_again(
+    nodes: Nodes, shares: Shares
+) -> None:
+    await shares.ready()
+    int32, int64 = (0, -1, 2**31 - 1, -(2**31)), (0, -1, 2**63 - 1, -(2**63))
+    kept = []
+    for epoch, offset in product((*int32, 7), (*int64, 7)):
+        for other in (*int32, 7):
+            answers = [
+                await shares.initialize(epoch, offset),
+                await shares.initialize(other, offset, partition=epoch),
+                (await shares.read(other)).error_code,
+                await shares.write(offset, offset, state_epoch=epoch, leader_epoch=other, done=other),
+                await shares.write(0, offset, other % 128, state_epoch=epoch, leader_epoch=other),
+                await shares.delete(other),
+            ]
+            assert ErrorCode.unknown_server_error not in answers, (epoch, offset, other, answers)
+            assert ErrorCode.coordinator_not_available not in answers, (epoch, offset, other, answers)
+            kept.append(await shares.initialize(7, 7))
+    assert NONE in kept
+    before = dict(shares.active.shard.held)
+    await nodes.stop(1)
+    await nodes.start(1)
+    await until(lambda: any(active.is_loaded for active in nodes[1].shares.shards))
+    assert shares.active.shard.held == before

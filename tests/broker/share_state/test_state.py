@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tierfetch.broker.share_state.core.batches import ACKNOWLEDGED, ARCHIVED, AVAILABLE, Batch
 from tierfetch.broker.share_state.core.records import ShareKey, ShareRecord, Snapshot, Update, decode_record
-from tierfetch.broker.share_state.core.shard import HELD_RECORDS_MIN, Shard
+from tierfetch.broker.share_state.core.shard import HELD_RECORDS_MIN, STEP_ITEMS, Held, Shard
 from tierfetch.broker.share_state.core.state import (
     FENCE_MS,
     ShareState,
@@ -27,6 +28,7 @@ from tierfetch.broker.share_state.core.state import (
     written,
 )
 from tierfetch.protocol import ErrorCode, KafkaError
+from tierfetch.protocol.wire import Steps, run_to_end
 
 NOW_MS = 1_000
 A, B = ShareKey("g", UUID(int=1), 0), ShareKey("g", UUID(int=2), 0)
@@ -307,7 +309,7 @@ def test_reading_the_log_gives_what_is_committed_from_the_needed_offset_on(
     log = Log()
     for step in run:
         log.step(*step)
-    for start in (0, log.shard.needed_offset(len(log.records))):
+    for start in (0, run_to_end(log.shard.needed_offset(len(log.records)))):
         again = Shard()
         for offset, record in enumerate(log.records):
             decoded = decode_record(*record.encoded())
@@ -331,10 +333,10 @@ def test_an_update_needs_the_snapshot_before_it() -> None:
     log.decide(B, new())
     while log.waiting:
         log.commit()
-    assert log.shard.needed_offset(3) == 0
+    assert run_to_end(log.shard.needed_offset(3)) == 0
     log.step("rewrite", A, 0, 0)
     log.commit()
-    assert log.shard.needed_offset(4) == 2
+    assert run_to_end(log.shard.needed_offset(4)) == 2
 
 
 def test_what_is_lost_takes_all_that_was_decided_on_it() -> None:
@@ -357,21 +359,53 @@ def test_one_that_is_written_no_more_is_snapshotted_again_once_it_holds_others_r
     shard.replay(ShareRecord(A, first), 0)
     for offset in range(1, HELD_RECORDS_MIN):
         shard.replay(ShareRecord(B, replace(first, write_timestamp_ms=NOW_MS + 500)), offset)
-    assert shard.needed_offset(HELD_RECORDS_MIN) == 0
-    assert shard.cold(HELD_RECORDS_MIN, NOW_MS) == []
-    assert shard.cold(HELD_RECORDS_MIN + 1, NOW_MS - 1) == [], "not before its time"
-    assert shard.cold(HELD_RECORDS_MIN + 1, NOW_MS) == [A]
+    assert run_to_end(shard.needed_offset(HELD_RECORDS_MIN)) == 0
+    assert run_to_end(shard.cold(HELD_RECORDS_MIN, NOW_MS, 10)) == []
+    assert run_to_end(shard.cold(HELD_RECORDS_MIN + 1, NOW_MS - 1, 10)) == [], "not before its time"
+    assert run_to_end(shard.cold(HELD_RECORDS_MIN + 1, NOW_MS, 10)) == [A]
     shard.replay(ShareRecord(A, rewritten(shard.held[A].state, NOW_MS)), HELD_RECORDS_MIN)
-    assert shard.needed_offset(HELD_RECORDS_MIN + 1) == HELD_RECORDS_MIN - 1
-    assert Shard().needed_offset(9) == 9
+    assert run_to_end(shard.needed_offset(HELD_RECORDS_MIN + 1)) == HELD_RECORDS_MIN - 1
+    assert run_to_end(Shard().needed_offset(9)) == 9
 
 
 def test_topics_that_are_absent_twice_are_deleted() -> None:
     shard = Shard()
     for offset, key in enumerate((A, B)):
         shard.replay(ShareRecord(key, new()), offset)
-    assert shard.of_topics([B.topic_id]) == [B]
-    assert shard.look_for([A.topic_id]) == [], "perhaps it is new, and not known here yet"
-    assert shard.look_for([A.topic_id, B.topic_id]) == []
-    assert shard.look_for([A.topic_id]) == []
-    assert shard.look_for([A.topic_id]) == [B]
+    assert run_to_end(shard.of_topics([B.topic_id])) == [B]
+    assert run_to_end(shard.look_for(lambda: [A.topic_id])) == [], "perhaps it is new, and not known here yet"
+    assert run_to_end(shard.look_for(lambda: [A.topic_id, B.topic_id])) == []
+    assert run_to_end(shard.look_for(lambda: [A.topic_id])) == []
+    assert run_to_end(shard.look_for(lambda: [A.topic_id])) == [B]
+
+
+def test_what_is_committed_and_not_noted_yet_is_needed_where_nothing_else_is() -> None:
+    shard, record = Shard(), ShareRecord(A, new())
+    shard.decided(record, None)
+    assert run_to_end(shard.needed_offset(1)) == 0
+    shard.committed(record, 0)
+    assert run_to_end(shard.needed_offset(1)) == 0
+
+
+def test_the_coldest_come_first_and_no_more_of_them_than_are_wanted() -> None:
+    shard = Shard()
+    keys = [ShareKey("g", UUID(int=1), number) for number in range(2 * STEP_ITEMS)]
+    for offset, key in enumerate(reversed(keys)):
+        shard.replay(ShareRecord(key, new()), offset)
+    assert run_to_end(shard.cold(10**6, NOW_MS, 3)) == keys[:-4:-1]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda shard: shard.look_for(lambda: ()),
+        lambda shard: shard.of_topics([A.topic_id]),
+        lambda shard: shard.needed_offset(0),
+        lambda shard: shard.cold(10**6, NOW_MS, 10),
+    ],
+)
+def test_D10_nothing_goes_through_all_share_partitions_in_one_step(steps: Callable[[Shard], Steps[object]]) -> None:
+    shard, state = Shard(), applied(None, new())
+    count = 20 * STEP_ITEMS
+    shard.held.update({ShareKey("g", A.topic_id, number): Held(state, number) for number in range(count)})
+    assert sum(1 for _ in steps(shard)) >= count // STEP_ITEMS

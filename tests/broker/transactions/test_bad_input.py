@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.transactions.core.states import TransactionState
+from tierfetch.broker.transactions.verifier import TransactionVerifier
 from tierfetch.log.core import AppendOrigin
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Message, Request
+from tierfetch.protocol.messages.groups import LeaveGroupRequest, MemberIdentity, SyncGroupRequest
 from tierfetch.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -34,6 +38,9 @@ __all__ = ["client"]
 
 IDS = (0, -1, 2**63 - 1, -(2**63))
 EPOCHS = (0, -1, 32_767, -32_768)
+OFFSET = TxnOffsetCommitRequestPartition(
+    partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
+)
 
 
 @pytest.fixture
@@ -61,10 +68,7 @@ def forged(producer_id: int, epoch: int) -> Iterator[tuple[Request[Message], int
         transaction = AddPartitionsToTxnTransaction(**who, verify_only=verify_only, topics=topics)  # type: ignore[arg-type]
         yield AddPartitionsToTxnRequest(transactions=(transaction,)), 5
     yield AddOffsetsToTxnRequest(**who, group_id="g"), None  # type: ignore[arg-type]
-    offset = TxnOffsetCommitRequestPartition(
-        partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
-    )
-    committed = TxnOffsetCommitRequestTopic(name="t", partitions=(offset,))
+    committed = TxnOffsetCommitRequestTopic(name="t", partitions=(OFFSET,))
     for version in (4, 5):
         yield TxnOffsetCommitRequest(**who, group_id="g", topics=(committed,)), version  # type: ignore[arg-type]
         for is_commit in (True, False):
@@ -120,9 +124,6 @@ async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_t
     await producer.init()
 
     async def commit(member: str, epoch: int) -> ErrorCode:
-        offset = TxnOffsetCommitRequestPartition(
-            partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
-        )
         request = TxnOffsetCommitRequest(
             transactional_id="tx",
             producer_id=producer.producer_id,
@@ -130,7 +131,7 @@ async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_t
             group_id="g",
             member_id=member,
             generation_id=epoch,
-            topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(offset,)),),
+            topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(OFFSET,)),),
         )
         (code,) = codes_in(await producer.send(1, request, 5))
         return code
@@ -144,6 +145,49 @@ async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_t
     assert await producer.end() is NONE
     await producer.until_in(TransactionState.COMPLETE_COMMIT)
     assert await one.committed("g") == {"t-0": 1}
+
+
+async def test_A2_a_member_that_is_gone_once_its_transaction_is_verified_commits_no_offset(
+    nodes: Nodes, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another member may have read the offsets meanwhile, and found no transaction that may change them (KIP-447)."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    one = await ready(nodes, 1)
+    member = (await one.enter("g")).member_id
+    synced = SyncGroupRequest(
+        group_id="g", generation_id=1, member_id=member, protocol_type="consumer", protocol_name="range", assignments=()
+    )
+    assert (await one.ask(synced)).error_code is NONE
+    producer = Producer(nodes, client)
+    await producer.init()
+    asked, verified, verify = asyncio.Event(), asyncio.Event(), TransactionVerifier.verify
+
+    async def late(*args: Any, **options: Any) -> object:
+        guard = await verify(*args, **options)
+        asked.set()
+        await verified.wait()
+        return guard
+
+    monkeypatch.setattr(TransactionVerifier, "verify", late)
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        group_id="g",
+        member_id=member,
+        generation_id=1,
+        topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(OFFSET,)),),
+    )
+    committing = asyncio.create_task(producer.send(1, request, 5))
+    await asked.wait()
+    left = await one.ask(LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id=member),)))
+    assert left.error_code is NONE
+    verified.set()
+    assert list(codes_in(await committing)) == [ErrorCode.unknown_member_id]
+    assert await producer.end() is NONE
+    await producer.until_in(TransactionState.COMPLETE_COMMIT)
+    assert await one.committed("g") == {}
 
 
 @pytest.mark.parametrize("commit", [True, False])

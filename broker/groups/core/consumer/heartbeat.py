@@ -13,7 +13,9 @@
 
 * A static instance that comes back under another member id takes over what it had, if the old member is away or speaks
   the classic protocol; else UNRELEASED_INSTANCE_ID. The old id is fenced: FENCED_INSTANCE_ID.
-* A new group epoch is followed by a new target assignment in the same decision, by the assignor that most ask for.
+* A new group epoch is followed by a new target assignment in the same decision, by the assignor that most ask for. In
+  a large group it waits for others (`gathering_ms`), so that a thousand members that join at once cost no more than a
+  few assignments: until then they are in the epoch of the target before, and own nothing.
 * Changed topics are noticed at the next heartbeat of any member.
 * While a group settles its members come again sooner: what one gives up another one waits for.
 * Once a member is silent its group comes again when its session ends, to take over what it owned.
@@ -98,7 +100,7 @@ def heartbeat(decision: Decision, beat: Beat, world: World) -> Told:
         before = replace(before, epoch=0, previous_epoch=0, state=MemberState.STABLE, revoking=NOTHING, epochs={})
         decision.put(Kind.CURRENT, beat.member_id, before)
     is_news = subscribe(decision, beat.member_id, _subscriber(old, beat))
-    catch_up(decision, world, is_news=is_news)
+    catch_up(decision, world, is_news=is_news, may_wait=True)
     current = advance(decision, beat.member_id, beat.owned, world)
     has_changed = current.assigned != before.assigned or current.revoking != before.revoking
     return Told(

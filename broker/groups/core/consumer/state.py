@@ -69,8 +69,12 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         """When a member has to have given up what it must, or to have joined again."""
         self.regex_uses: Counter[str] = Counter()
         """How many members have each expression: what one costs does not depend on how many there are."""
+        self.topic_uses: Counter[str] = Counter()
+        """How many members name each topic."""
         self.changed_ms: int | None = None
         """When the group epoch was bumped last; None if that was under another coordinator."""
+        self.assigned_ms: int | None = None
+        """When the target assignment was computed last; None if that was under another coordinator."""
 
     # Records.
 
@@ -108,10 +112,8 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         old = self.members.pop(member_id, None)
         if old is not None:
             self.bytes_held -= _bytes_of(member_id, old)
-            if old.regex:
-                self.regex_uses[old.regex] -= 1
-                if not self.regex_uses[old.regex]:
-                    del self.regex_uses[old.regex]
+            _count_down(self.regex_uses, [old.regex] if old.regex else ())
+            _count_down(self.topic_uses, old.topics)
             if old.instance_id is not None and self.static.get(old.instance_id) == member_id:
                 del self.static[old.instance_id]
         if member is None:
@@ -122,6 +124,7 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
         self.bytes_held += _bytes_of(member_id, member)
         if member.regex:
             self.regex_uses[member.regex] += 1
+        self.topic_uses.update(member.topics)
         if member.instance_id is not None:
             self.static[member.instance_id] = member_id
 
@@ -217,9 +220,10 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics of all members."""
-        names: set[str] = set()
-        for member in self.members.values():
-            names |= self.names_of(member)
+        names = set(self.topic_uses)
+        for regex in self.regex_uses:
+            resolved = self.regexes.get(regex)
+            names.update(resolved.topics if resolved else ())
         return frozenset(names)
 
     def assignor_name(self, offered: tuple[str, ...]) -> str:
@@ -276,6 +280,13 @@ class ConsumerGroup(TargetedGroup[Subscriber]):
 
 def _stale(member: Subscriber, message: str) -> KafkaError:
     return KafkaError(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation, message)
+
+
+def _count_down(uses: Counter[str], names: Iterable[str]) -> None:
+    for name in names:
+        uses[name] -= 1
+        if not uses[name]:
+            del uses[name]
 
 
 def _held(current: Current) -> Iterator[tuple[UUID, frozenset[int]]]:
