@@ -166,7 +166,7 @@ class Logs:
         return said
 
     def changes_of_isrs(self, node: int) -> int:
-        """Return how many changes of ISRs this broker has told since the last call. Nothing is parsed."""
+        """Return how many changes of ISRs this broker has logged since the last call. Nothing is parsed."""
         with self._lab.cluster.log_file(node).open("rb") as log:
             log.seek(self._counted[node])
             lines, end, _ = log.read().rpartition(b"\n")

@@ -92,7 +92,7 @@ def _measure(
     number: int,
     found: Mapping[Key, Mapping[str, dict[int, float]]],
 ) -> None:
-    """Run one benchmark; what fails is told, and has no figure."""
+    """Run one benchmark; what fails has a line that says why, and no figure."""
     with scratch() as base:
         path = base / "figures.json"
         command = [str(each.python), "-m", "bench", name, *SHORT[name].split(), "--against", "nothing"]

@@ -30,7 +30,7 @@ PROBE: Final = (
 )
 """A program that prints what an interpreter is."""
 MORE_IS_BETTER: Final = frozenset({"throughput"})
-"""Of all other quantities less is better."""
+"""Less is better for all other quantities."""
 
 
 class Verdict(StrEnum):

@@ -3,7 +3,7 @@
 | what is looked at | how | what it costs those who are measured |
 |---|---|---|
 | replicas that joined their ISR | new bytes of the leader's log, counted, every `LOOK_S` | nothing |
-| the end: all ISRs are full | Metadata, once the log has told enough changes; else every `CONFIRM_S` | one answer |
+| the end: all ISRs are full | Metadata, once the log has enough changes; else every `CONFIRM_S` | one answer |
 | CPU time | the clocks of the processes, every `SAMPLE_S` | some us of a core each |
 | instants | both logs, and the follower's metrics, when all is over | nothing that counts |
 
@@ -33,7 +33,7 @@ from .states import STEP_S, Life, cores, counts, life_of
 KAFKA_CONFIGS: Final = {"log.initial.task.delay.ms": "500"}
 """Else nothing is trimmed in a broker's first 30 s."""
 SEGMENTS: Final = 5
-"""Of each partition at least, so that any fifth may be local."""
+"""A partition has so many at least, so that any fifth may be local."""
 RECORD_BYTES: Final = 1_000
 TURN_BYTES: Final = 500_000
 """What `produce` gives a partition at once, so the least that it has."""
@@ -135,13 +135,13 @@ class Session:
         return self._read(logs, began_s, looked_s, cpu, is_whole=is_whole)
 
     def _is_joined(self, logs: Logs, began: float) -> bool:
-        client, told, confirmed = admin(self._lab.cluster, LEADER), 0, began
+        client, changes, confirmed = admin(self._lab.cluster, LEADER), 0, began
         while (now := time.monotonic()) < began + self._load.timeout_s:
-            told += logs.changes_of_isrs(LEADER)
-            if told >= self._load.partitions or now - confirmed >= CONFIRM_S:
+            changes += logs.changes_of_isrs(LEADER)
+            if changes >= self._load.partitions or now - confirmed >= CONFIRM_S:
                 if all(FOLLOWER in isr for isr in isr_of(client, TOPIC).values()):
                     return True
-                confirmed, told = now, 0
+                confirmed, changes = now, 0
             time.sleep(LOOK_S)
         return False
 
