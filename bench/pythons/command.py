@@ -28,11 +28,7 @@ from ..systems import TIERFETCH
 from .ways import PROBE, Way, name_of, paired, values_of, verdict
 
 BENCHMARK: Final = "pythons"
-SHORT: Final = {
-    "produce": "--size-mb 100 --runs 1",
-    "replication": "--size-mb 400 --runs 1",
-    "startup": "--runs 2",
-}
+SHORT: Final = {"produce": "--runs 1", "replication": "--runs 1", "startup": "--runs 2"}
 TIME_LIMIT_S: Final = 600.0
 REASON_CHARACTERS_MAX: Final = 300
 IN_BROKER: Final = Path(__file__).resolve().parent / "in_broker"
@@ -52,9 +48,16 @@ Key = tuple[str, str, str]
 @click.option("--only", type=click.Choice([*SHORT]), multiple=True, default=[*SHORT], show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
 @click.option(
+    "--size-mb",
+    type=click.IntRange(min=4),
+    default=200,
+    show_default=True,
+    help="What each benchmark produces or copies, in millions of bytes.",
+)
+@click.option(
     "--json", "path", type=click.Path(path_type=Path), default="bench-results/pythons.json", show_default=True
 )
-def main(pythons: tuple[Path, ...], uvloop: bool, only: tuple[str, ...], rounds: int, path: Path) -> None:
+def main(pythons: tuple[Path, ...], uvloop: bool, only: tuple[str, ...], rounds: int, size_mb: int, path: Path) -> None:
     """Measure ours under other interpreters and with uvloop, in turn with the standard way, and say what is better."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console, results = table_console(), Results()
@@ -70,7 +73,7 @@ def main(pythons: tuple[Path, ...], uvloop: bool, only: tuple[str, ...], rounds:
         for name in only:
             for each in in_turn(ways, number):
                 console.print(f"round {number + 1} of {rounds}: {name}, {each.name}")
-                _measure(console, results, each, name, number, found)
+                _measure(console, results, each, [name, *SHORT[name].split(), "--size-mb", str(size_mb)], number, found)
             results.write(path)
     print_report(console, results, found, ways)
     console.print(f"Figures: {path}")
@@ -88,15 +91,15 @@ def _measure(
     console: Console,
     results: Results,
     each: Way,
-    name: str,
+    arguments: Sequence[str],
     number: int,
     found: Mapping[Key, Mapping[str, dict[int, float]]],
 ) -> None:
     """Run one benchmark; what fails has a line that says why, and no figure."""
     with scratch() as base:
         path = base / "figures.json"
-        command = [str(each.python), "-m", "bench", name, *SHORT[name].split(), "--against", "nothing"]
-        failure = run([*command, "--json", str(path)], environment(each), base / "output")
+        command = [str(each.python), "-m", "bench", *arguments, "--against", "nothing", "--json", str(path)]
+        failure = run(command, environment(each), base / "output")
         if failure is not None:
             console.print(f"    fails: {failure}", markup=False)
             return
