@@ -6,12 +6,13 @@ same bytes.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tierfetch.pages import LOOKS, REST, Look
+from tierfetch.pages import LOOKS, REST, Look, rounded
 
 from ..curves.draw import STYLE
 from .states import STEP_S, State
@@ -56,7 +57,9 @@ def draw(path: Path, pictures: Sequence[Picture], note: str) -> None:
         _legend(figure, fields[0])
         figure.suptitle(note)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="svg", metadata={"Date": None})
+        written = io.StringIO()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+        path.write_text(rounded(written.getvalue()))
 
 
 def _draw_states(field: Axes, picture: Picture) -> None:
