@@ -6,7 +6,7 @@
     replayed        "controller ... is active in epoch"             "The loader finished catching up"
     asked           tierfetch_replica_first_fetch_timestamp_...     "Added fetcher to broker ... TOPIC-N ->"
     settled         "TOPIC-N-ID: replication starts at"             "Truncating partition TOPIC-N with"
-    rebuilt         -                                               "Updated the epoch cache from ... for TOPIC-N"
+    rebuilt         -                                               "Updated the epoch cache from remote tier till ..."
     in the ISR      the leader: "TOPIC-N-ID: ISR [1] -> [1, 2]"      "[Partition TOPIC-N broker=1] ISR updated to 1,2"
     tier, throttle, append   tierfetch_replica_wait_seconds_total   -
 
@@ -50,7 +50,8 @@ _STARTS: Final[Mapping[System, str]] = {
 }
 """Where a replica continues is settled."""
 _REBUILT: Final = re.compile(
-    r"Updated the epoch cache from remote tier till offset: \d+ with size: \d+ for (?P<topic>\S+)-(?P<number>\d+)$"
+    r"Updated the epoch cache from remote tier till offset: \d+ with size: \d+ for"
+    r" Topic: (?P<topic>\S+); Partition: (?P<number>\d+);"
 )
 _WAITED: Final = "tierfetch_replica_wait_seconds_total"
 

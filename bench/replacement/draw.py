@@ -25,7 +25,6 @@ Value = TypeVar("Value")
 
 COLUMN_INCHES: Final = (5.2, 4.6)
 HEIGHTS: Final = (3, 1.4)
-LEGEND_COLUMNS: Final = 4
 _LOOKS: Final[Mapping[str, Look]] = {
     state.value: REST if state is State.NOT_SEEN else look for state, look in zip(State, LOOKS, strict=False)
 }
@@ -105,4 +104,4 @@ def _legend(figure: Figure, fields: Sequence[Axes]) -> None:
         handles, labels = field.get_legend_handles_labels()
         found.update(dict(zip(labels, handles, strict=True)))
     names = [state.value for state in State if state.value in found]
-    figure.legend([found[name] for name in names], names, loc="outside lower center", ncols=LEGEND_COLUMNS)
+    figure.legend([found[name] for name in names], names, loc="outside lower center", ncols=2 * len(fields))
