@@ -8,6 +8,7 @@ Each round measures all ways, one after the other, beginning with another one; a
 | better by more than `MARGIN` | better |
 | worse by more than `MARGIN` | worse |
 | anything else | no difference that shows |
+| fewer than `ROUNDS_MIN` | too few rounds |
 | none: a benchmark failed | does not run |
 """
 
@@ -29,7 +30,8 @@ PROBE: Final = (
     " 'has_jit': jit is not None and jit.is_enabled()}))"
 )
 """A program that prints what an interpreter is."""
-MORE_IS_BETTER: Final = frozenset({"throughput"})
+ROUNDS_MIN: Final = 2
+MORE_IS_BETTER: Final = frozenset({"throughput", "share of the bare loops"})
 """Less is better for all other quantities."""
 
 
@@ -37,6 +39,7 @@ class Verdict(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     SAME = "no difference that shows"
+    TOO_FEW = "too few rounds"
     FAILS = "does not run"
 
 
@@ -85,6 +88,8 @@ def verdict(quantity: str, ratios: Sequence[float]) -> Verdict:
     """Return what the ratios to the standard way say, one of each round."""
     if not ratios:
         return Verdict.FAILS
+    if len(ratios) < ROUNDS_MIN:
+        return Verdict.TOO_FEW
     gains = ratios if quantity in MORE_IS_BETTER else [1 / ratio for ratio in ratios]
     if min(gains) > 1 + MARGIN:
         return Verdict.BETTER

@@ -23,6 +23,8 @@ from tierfetch.bench.pythons.ways import PROBE, Value, Verdict, Way, name_of, pa
         ("throughput", [0.5, 1.5], Verdict.SAME),
         ("CPU", [0.5, 0.9], Verdict.BETTER),
         ("start to serving", [1.2, 1.06], Verdict.WORSE),
+        ("share of the bare loops", [0.5, 0.9], Verdict.WORSE),
+        ("CPU", [0.5], Verdict.TOO_FEW),
         ("CPU", [], Verdict.FAILS),
     ],
 )
