@@ -37,4 +37,6 @@ def test_the_same_values_make_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_equal_neighbours_are_one_step() -> None:
-    assert merged_steps([2.0, 2.0, 3.0, 2.0]) == (pytest.approx([0.0, 0.02, 0.03, 0.04]), [2.0, 3.0, 2.0])
+    edges, values = merged_steps([2.0, 2.0, 3.0, 2.0])
+    assert edges == pytest.approx([0.0, 0.02, 0.03, 0.04])
+    assert values == [2.0, 3.0, 2.0]
