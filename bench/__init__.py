@@ -34,6 +34,8 @@ everything/  runs all of them in a short form.
 model/       checks the model's predictions against real replacements, failovers and rebalances.
 witness/     checks them against the simulated cluster, where links limit.
 partitions/  measures a broker with many partitions, from start to failover.
+pythons/     compares interpreters and event loops.
+replacement/ measures the replacement of a broker with many partitions, and draws where each 10 ms goes.
 secure/      measures what TLS costs clients and brokers.
 soak/        looks for growth while a cluster is busy for long.
 spark/       measures the Spark source.

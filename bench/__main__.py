@@ -71,6 +71,8 @@ SUITES = {
     "fetch-s3": "fetching.from_s3",
     "model": "model.command",
     "partitions": "partitions.command",
+    "pythons": "pythons.command",
+    "replacement": "replacement.command",
     "soak": "soak.command",
     "spark": "spark.command",
     "witness": "witness.command",
@@ -88,8 +90,8 @@ SUITES = {
 def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_path: Path) -> None:
     """Measure tierfetch and Apache Kafka 4.3.0 in turn, on the same machine and data. Never a gate.
 
-    `all`, which runs most in half an hour, and `copying`, `curves`, `fetch`, `fetch-s3`, `model`, `partitions`, `soak`
-    and `spark` have options of their own: `python -m bench all --help`.
+    `all`, which runs most in half an hour, and `copying`, `curves`, `fetch`, `fetch-s3`, `model`, `partitions`,
+    `pythons`, `replacement`, `soak` and `spark` have options of their own: `python -m bench all --help`.
     """
     console = Console()
     systems, results = systems_of(against, console), Results()

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tierfetch.cli.local import poll
 
+from .latency import tier_bytes
 from .measure import Results
 from .systems import OPTION, Cluster, System
 from .workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
@@ -73,13 +74,15 @@ def prepare(cluster: Cluster, case: Case, total_mb: int) -> None:
     wait_quiet(cluster)
 
 
-def wait_quiet(cluster: Cluster) -> None:
+def wait_quiet(
+    cluster: Cluster, tier: Path | None = None, interval_s: float = 0.5, timeout_s: float = STEP_TIMEOUT_S
+) -> None:
     """Until neither the leader's disk nor the tier has changed for some looks in a row."""
     seen: tuple[int, int] | None = None
     quiet = 0
-    tier = cluster.data_directory(1).parent / "tier"
-    for _ in poll(STEP_TIMEOUT_S, "tiering and local retention to come to rest", 0.5):
-        now = log_bytes(cluster.data_directory(1)), sum(p.stat().st_size for p in tier.rglob("*.log"))
+    tier = tier or cluster.data_directory(1).parent / "tier"
+    for _ in poll(timeout_s, "tiering and local retention to come to rest", interval_s):
+        now = log_bytes(cluster.data_directory(1)), tier_bytes(tier)
         quiet = quiet + 1 if now == seen else 0
         seen = now
         if quiet >= QUIET_LOOKS:

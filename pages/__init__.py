@@ -7,7 +7,7 @@ charts   draws a chart as SVG beside its table.
 shapes   draws bars, lines, boxes and points.
 """
 
-from .charts import chart, plain_number, rows_height
+from .charts import chart, plain_number, rounded, rows_height
 from .frame import (
     Cell,
     Markup,
@@ -61,6 +61,7 @@ __all__ = [
     "policy_look",
     "quiet",
     "redacted",
+    "rounded",
     "rows_height",
     "section",
     "spans_decades",

@@ -113,11 +113,16 @@ def _svg(figure: Figure, name: str, alt: str) -> str:
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{name}", body).replace("xlink:href", "href")
-    body = re.sub(r'(?<= )(d|x|y|transform|points|width|height)="[^"]*"', _rounded, body)
+    body = rounded(body)
     body = body.replace(TEXT, "var(--text)").replace(GRID, "var(--quiet)").replace("'DejaVu Sans'", "var(--sans)")
     body = re.sub(r' transform="rotate\(-0 [^"]*"| clip-path="[^"]*"', "", body)
     body = re.sub(r"\s*\n\s*", " ", body)
     return f'<svg {view.group()} role="img" aria-label="{html.escape(alt)}">{body}'.rstrip()
+
+
+def rounded(svg: str) -> str:
+    """Return a drawing without the digits below a tenth of a pixel."""
+    return re.sub(r'(?<= )(d|x|y|transform|points|width|height)="[^"]*"', _rounded, svg)
 
 
 def _rounded(attribute: re.Match[str]) -> str:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = 3
 FIELD_INCHES: Final = (4.2, 2.8)
-_STYLE: Final[dict[RcKeyType, object]] = {
+STYLE: Final[dict[RcKeyType, object]] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "curves",
+    "svg.hashsalt": "bench",
     "font.size": 9.0,
     "text.parse_math": False,
     "axes.spines.top": False,
@@ -40,7 +40,7 @@ def draw(path: Path, axis: str, quantities: Mapping[str, Mapping[str, Curve]], n
 
     rows = -(-len(quantities) // COLUMNS)
     width, height = FIELD_INCHES
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(COLUMNS * width, rows * height + 0.4), layout="constrained")
         fields = figure.subplots(rows, COLUMNS, squeeze=False).flat
         for (quantity, by_system), field in zip(quantities.items(), fields, strict=False):

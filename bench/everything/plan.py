@@ -9,6 +9,7 @@
 The estimates are rough, for two cores that do nothing else; the command says what each took. `model` is not among them:
 it takes 25 minutes by itself, and its shorter forms say nothing; `witness` compares, and measures nothing. Nor are
 `groups`, `transactions` and `coordinators`: most of their time is sessions and warm-ups that no option makes shorter.
+`replace` is a short form of `replacement`, which spends its time on loading; `pythons` runs some of these again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Final
 BUDGET_S: Final = 1800.0
 LATE_FACTOR: Final = 3.0
 LATE_S: Final = 120.0
-NOT_PLANNED: Final = frozenset({"all", "model", "witness", "groups", "transactions", "coordinators"})
+NOT_PLANNED: Final = frozenset(
+    {"all", "model", "witness", "groups", "transactions", "coordinators", "pythons", "replacement"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ brokers have no such metrics here, and their lines say no more than set-up: its 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from tierfetch.model import Cause
 
@@ -46,6 +46,8 @@ class Row(StrEnum):
     THROTTLE = "throttle"
     OTHER = "other"
 
+
+Step = TypeVar("Step")
 
 _ROWS: Final[Mapping[Cause, Row]] = {
     Cause.WAITING: Row.SLOT,
@@ -129,20 +131,37 @@ def medians(of_runs: Sequence[Mapping[str, float]]) -> dict[Row, float]:
     return {row: seconds for row, seconds in found.items() if seconds > 0}
 
 
-def _walked(steps: Sequence[tuple[Row, float | None]], began_s: float, ended_s: float) -> dict[Row, float]:
-    """Return the seconds between one instant and the next. What was not seen hides what comes up to the next one; an
-    instant that is said to be before the last one (clocks are read by several processes) is at that one.
+@dataclass(frozen=True, slots=True)
+class Span(Generic[Step]):
+    """From one instant to the next."""
+
+    step: Step
+    from_s: float
+    until_s: float
+
+
+def spans(
+    steps: Sequence[tuple[Step, float | None]], began_s: float, ended_s: float, hidden: Step
+) -> Iterator[Span[Step]]:
+    """Yield what lay between one instant and the next, without a gap. What was not seen hides what comes up to the next
+    instant (`hidden`); an instant that is said to be before the last one (clocks are read by several processes) is at
+    that one.
     """
-    found: dict[Row, float] = {}
     at_s, is_hidden = began_s, False
-    for row, until_s in steps:
+    for step, until_s in steps:
         if until_s is None:
             is_hidden = True
             continue
         until_s = min(max(until_s, at_s), ended_s)
-        _add(found, Row.OTHER if is_hidden else row, until_s - at_s)
+        yield Span(hidden if is_hidden else step, at_s, until_s)
         at_s, is_hidden = until_s, False
-    _add(found, Row.OTHER, ended_s - at_s)
+    yield Span(hidden, at_s, ended_s)
+
+
+def _walked(steps: Sequence[tuple[Row, float | None]], began_s: float, ended_s: float) -> dict[Row, float]:
+    found: dict[Row, float] = {}
+    for span in spans(steps, began_s, ended_s, Row.OTHER):
+        _add(found, span.step, span.until_s - span.from_s)
     return found
 
 

@@ -6,6 +6,7 @@
     replayed        "controller ... is active in epoch"             "The loader finished catching up"
     asked           tierfetch_replica_first_fetch_timestamp_...     "Added fetcher to broker ... TOPIC-N ->"
     settled         "TOPIC-N-ID: replication starts at"             "Truncating partition TOPIC-N with"
+    rebuilt         -                                               "Updated the epoch cache from remote tier till ..."
     in the ISR      the leader: "TOPIC-N-ID: ISR [1] -> [1, 2]"      "[Partition TOPIC-N broker=1] ISR updated to 1,2"
     tier, throttle, append   tierfetch_replica_wait_seconds_total   -
 
@@ -41,12 +42,17 @@ _ISR: Final[Mapping[System, re.Pattern[str]]] = {
     ),
     "kafka": re.compile(r"\[Partition (?P<topic>\S+)-(?P<number>\d+) broker=\d+\] ISR updated to (?P<isr>[\d,]+)"),
 }
+_CHANGE: Final[Mapping[System, bytes]] = {"tierfetch": b"] -> [", "kafka": b"ISR updated to "}
 _FIRST: Final = "tierfetch_replica_first_fetch_timestamp_seconds"
 _STARTS: Final[Mapping[System, str]] = {
     "tierfetch": r"replica_fetcher: (?P<topic>\S+)-(?P<number>\d+)-[\w-]{22}: replication starts at",
     "kafka": r"Truncating partition (?P<topic>\S+)-(?P<number>\d+) with",
 }
 """Where a replica continues is settled."""
+_REBUILT: Final = re.compile(
+    r"Updated the epoch cache from remote tier till offset: \d+ with size: \d+ for"
+    r" Topic: (?P<topic>\S+); Partition: (?P<number>\d+);"
+)
 _WAITED: Final = "tierfetch_replica_wait_seconds_total"
 
 
@@ -58,6 +64,8 @@ class Said:
     replayed_s: float | None = None
     asked_s: dict[int, float] = field(default_factory=dict)
     settled_s: dict[int, float] = field(default_factory=dict)
+    rebuilt_s: dict[int, float] = field(default_factory=dict)
+    """When Apache Kafka's had its leader epochs from the tier, the last time; its producer state follows at once."""
     joined_s: dict[tuple[int, int], float] = field(default_factory=dict)
     """When a broker was in the ISR again, by partition and broker; the last time."""
     waited_s: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -82,12 +90,20 @@ def read_lines(system: System, topic: str, lines: Iterable[str]) -> Said:
             for broker in isr - in_sync.get(number, frozenset()):
                 said.joined_s[number, broker] = at_s
             in_sync[number] = isr
-        elif (found := re.search(_STARTS[system], line)) is not None and found["topic"] == topic:
-            said.settled_s.setdefault(int(found["number"]), at_s)
-        elif system == "kafka" and "Added fetcher to broker" in line:
-            for number in re.findall(rf"(?<![\w.-]){re.escape(topic)}-(\d+) ->", line):
-                said.asked_s.setdefault(int(number), at_s)
+        else:
+            _note_replica(said, system, topic, line, at_s)
     return said
+
+
+def _note_replica(said: Said, system: System, topic: str, line: str, at_s: float) -> None:
+    """Note what a line says of one replica that the broker follows, or of those that a fetcher was given."""
+    if (found := re.search(_STARTS[system], line)) is not None and found["topic"] == topic:
+        said.settled_s.setdefault(int(found["number"]), at_s)
+    elif (found := _REBUILT.search(line)) is not None and found["topic"] == topic:
+        said.rebuilt_s[int(found["number"])] = at_s
+    elif system == "kafka" and "Added fetcher to broker" in line:
+        for number in re.findall(rf"(?<![\w.-]){re.escape(topic)}-(\d+) ->", line):
+            said.asked_s.setdefault(int(number), at_s)
 
 
 def _stamp(line: str) -> float | None:
@@ -138,6 +154,7 @@ class Logs:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._from = {node: _size(lab.cluster.log_file(node)) for node in lab.broker_ids}
+        self._counted = dict(self._from)
 
     def said(self, node: int, topic: str) -> Said:
         """Return what this broker has said since, its metrics too where it has some."""
@@ -148,6 +165,14 @@ class Logs:
         if isinstance(cluster, LocalCluster):
             add_metrics(said, topic, read_metrics(cluster.metrics_url(node)))
         return said
+
+    def changes_of_isrs(self, node: int) -> int:
+        """Return how many changes of ISRs this broker has logged since the last call. Nothing is parsed."""
+        with self._lab.cluster.log_file(node).open("rb") as log:
+            log.seek(self._counted[node])
+            lines, end, _ = log.read().rpartition(b"\n")
+        self._counted[node] += len(lines) + len(end)
+        return lines.count(_CHANGE[self._lab.system])
 
 
 def _size(path: Path) -> int:

@@ -124,6 +124,7 @@ KAFKAS = """
 2026-11-27 01:46:58.367 [x] INFO org.apache.kafka.image.loader.MetadataLoader - [MetadataLoader id=2] maybePublishMetadata(LOG_DELTA): The loader finished catching up to the current high watermark
 2026-11-27 01:47:03.616 [x] INFO kafka.server.ReplicaFetcherManager - [ReplicaFetcherManager on broker 3] Added fetcher to broker 2 for partitions HashMap(a-t-7 -> InitialFetchState, t-0 -> InitialFetchState(..), t-12 -> InitialFetchState(..))
 2026-11-27 01:47:03.640 [x] INFO kafka.server.ReplicaFetcherThread - [ReplicaFetcher replicaId=3, leaderId=2, fetcherId=0] Truncating partition t-12 with TruncationState(offset=0, completed=true)
+2026-11-27 01:47:03.740 [x] INFO kafka.server.TierStateMachine - Updated the epoch cache from remote tier till offset: 9 with size: 1 for Topic: t; Partition: 12; Leader: Some(1); Replicas: 1,2; ISR: ; LeaderRecoveryState: RECOVERED
 2026-11-27 01:47:04.640 [x] INFO kafka.cluster.Partition - [Partition t-12 broker=1] ISR updated to 1,2  and version updated to 3
 """.splitlines()  # noqa: E501 - lines of a log are as long as they are
 
@@ -142,6 +143,7 @@ def test_instants_are_read_off_kafkas_lines() -> None:
     assert said.replayed_s == pytest.approx(said.up_s + 3.253)
     assert said.asked_s == {0: pytest.approx(said.up_s + 8.502), 12: pytest.approx(said.up_s + 8.502)}
     assert said.settled_s == {12: pytest.approx(said.up_s + 8.526)}
+    assert said.rebuilt_s == {12: pytest.approx(said.up_s + 8.626)}
     assert said.joined_s == {(12, 1): pytest.approx(said.up_s + 9.526), (12, 2): pytest.approx(said.up_s + 9.526)}
 
 
