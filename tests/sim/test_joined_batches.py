@@ -79,4 +79,6 @@ def test_nothing_is_demanded_where_a_loss_is_allowed_nor_of_another_incarnation_
     lossy.joins()
     del down.observer._statuses[JOINER, NAME]
     down.joins()
-    Scene(b"abc", b"aXc").joins(name=TopicIdPartition(UUID(int=2), "t", 0))
+    other, earlier = Scene(b"abc", b"aXc"), TopicIdPartition(UUID(int=2), "t", 0)
+    other.observer._statuses[JOINER, earlier] = status(JOINER, 0)
+    other.joins(name=earlier)
