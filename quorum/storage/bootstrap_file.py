@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from ...log.core import CorruptFileError
 from ...log.disk import Disk, make_directory_durably
+from ..core.errors import QuorumStartError
 from .snapshot_file import BOOTSTRAP_SNAPSHOT, QuorumSetup, parse_snapshot, snapshot_batches
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
@@ -24,9 +26,12 @@ async def write_bootstrap(disk: Disk, directory: Path, records: Sequence[bytes],
 
 
 async def read_bootstrap(disk: Disk, directory: Path) -> tuple[bytes, ...]:
-    """Return the records of a metadata directory, none without a file. CorruptFileError, OSError."""
+    """Return the records of a metadata directory, none without a file. QuorumStartError if it is damaged; OSError."""
     path = directory / BOOTSTRAP_FILE
     if not await disk.exists(path):
         return ()
-    parsed = parse_snapshot(await disk.read_file(path), name=str(path))
+    try:
+        parsed = parse_snapshot(await disk.read_file(path), name=str(path))
+    except CorruptFileError as error:
+        raise QuorumStartError(f"{error}: put the {BOOTSTRAP_FILE} of another controller in its place") from error
     return tuple(record for batch in parsed.batches for record in batch)

@@ -210,6 +210,10 @@ class FaultInjector:
         """The node is down, and its disk is empty."""
         self._wipe(name)
 
+    def exchange_disk_soon(self, name: str) -> None:
+        """The same, right after this event: for who asks from inside of a process."""
+        self._world.loop.call_soon(self._wipe, name, context=self._world.network.context)
+
     def may_be_corrupt(self) -> bool:
         """Whether what is read may be damaged by a fault that lasts, or has just ended."""
         return self._world.now_s < self._corrupt_until_s

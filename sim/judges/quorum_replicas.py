@@ -77,7 +77,9 @@ def _votes(role: Role) -> int:
 
 
 class QuorumJudge:
-    """Judges the replicas on `nodes` (ids by host). `replica_of` gives what runs there, `disks` what would survive."""
+    """Judges the replicas on `nodes` (ids by host). `replica_of` gives what runs there, `disks` what would survive;
+    `has_disk` says whether a host has the disk of a replica still: of one that was lost nothing counts.
+    """
 
     def __init__(
         self,
@@ -86,7 +88,9 @@ class QuorumJudge:
         disks: DurableLogs,
         record: Callable[[str, str], None],
         publish: Callable[[QuorumEvent], None],
+        has_disk: Callable[[str, ReplicaKey], bool] = lambda *_: True,
     ) -> None:
+        self._has_disk = has_disk
         self.invariants = PartitionJudge(PARTITION)
         self._nodes = nodes
         self._hosts = {node_id: host for host, node_id in nodes.items()}
@@ -207,10 +211,15 @@ class QuorumJudge:
             self._check_one(self._voted.setdefault(key, voted_id), voted_id, node_id, epoch)
         counted = status.granting_voters
         for voter in counted if len(counted) > 1 else ():  # its own alone may not be on its disk yet
-            if (voter, epoch) not in self._counted:
+            if (voter, epoch) not in self._counted and self._is_there(replica, voter):
                 self._check_on_disk(voter, epoch, node_id)
                 self._check_logs(voter, epoch, process.host, replica)
             self._check_one(self._counted.setdefault((voter, epoch), node_id), node_id, voter, epoch)
+
+    def _is_there(self, replica: QuorumNode, voter: int) -> bool:
+        """Whether the disk is where the voter has voted."""
+        node = replica.status.voters.voters.by_id.get(voter)
+        return node is None or self._has_disk(self._hosts[voter], node.key)
 
     def _check_on_disk(self, voter: int, epoch: int, candidate: int) -> None:
         """One that has moved to a later epoch had to forget this one."""
@@ -235,8 +244,11 @@ class QuorumJudge:
         if replica.log.epochs.epoch_for_offset(end - 1) != epoch:
             detail = f"{process.host} leads {epoch} and commits up to {end} of {replica.log.epochs}"
             raise InvariantViolationError("own epoch commits", detail)
-        voters = [self._hosts[node.id] for node in status.voters.voters if node.id in self._hosts]
-        holders = [host for host in voters if self._disks.holds(host, DIRECTORY, end)]
+        keys = {self._hosts[node.id]: node.key for node in status.voters.voters if node.id in self._hosts}
+        voters = list(keys)
+        holders = [
+            host for host in voters if self._disks.holds(host, DIRECTORY, end) and self._has_disk(host, keys[host])
+        ]
         if 2 * len(holders) <= len(voters):
             detail = f"{process.host} commits up to {end}, which is on the disks of {holders} of {voters} only"
             raise InvariantViolationError("durable majority", detail)

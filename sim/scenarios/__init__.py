@@ -8,6 +8,7 @@ cluster_clients  `ClusterClients` makes the producers and readers of the main to
 cluster_nodes    `ClusterNodes` starts the nodes of a cluster, and shows what runs of them.
 cluster_options  `ClusterOptions` is what a seed chooses beside its faults, and the configurations that follow.
 cluster_state    It says what changed in the metadata, and what still keeps a cluster from being at rest.
+cluster_voters   `ClusterVoters` changes the voters of a cluster's quorum, where a seed says so, and has them judged.
 combined         `CombinedProcess` is a process with both roles on a simulated host.
 controller_taps  It publishes heartbeats at the controllers' listeners, and holds requests of leaders up.
 controllers      A controller's process on a simulated host, and a quorum's.
@@ -24,6 +25,7 @@ runner           `run_seed` runs a seed, judges it, and shortens the schedule of
 sharing/         Members of a share group, under faults of their own.
 strangers/       speak in the name of brokers and voters: impostors, ghosts, zombies.
 tier_probes      `TierProbes` finds what consumers get of a tier that is slow.
+upkeep           `Upkeep` restarts nodes as operators do: one, all brokers in turn, those whose disk is well again.
 workers/         A group that consumes, transforms and produces, under faults of its own.
 workload         The producers and readers of a run, and what they share.
 

@@ -129,6 +129,8 @@ class Administrator:
         """Acknowledged records of side topics by offset: number, and when it was sent."""
         self.restamped: set[UUID] = set()
         """Topics whose leaders may have put their own time into records."""
+        self._incarnations: dict[UUID, int] = {}
+        """The number of each side topic, in the order in which they came."""
         self.changed: Counter[str] = Counter()
         self._assigning = asyncio.Lock()
         self._leaderless_since_s: dict[TopicIdPartition, float] = {}
@@ -437,7 +439,7 @@ class Administrator:
         compression: Compression = Compression.NONE,
     ) -> None:
         """Send a record to a side topic; it must be there in the end if acks=all acknowledged it."""
-        value = number.to_bytes(8, "big") + bytes(SIDE_VALUE_BYTES)
+        value = side_value(number, self._incarnation_of(partition.topic))
         batch = build_batch([Record(0, EPOCH_MS + number, None, value)], base_offset=0, compression=compression)
         sent_ms = int(asyncio.get_running_loop().time() * 1000)
         with suppress(AttemptFailedError, KafkaError):
@@ -445,6 +447,11 @@ class Administrator:
             if acks == ACKS_ALL:
                 written_to = TopicIdPartition(topic_id, partition.topic, partition.partition)
                 self._produced.setdefault(written_to, {})[offset] = (number, sent_ms)
+
+    def _incarnation_of(self, name: str) -> int:
+        """Which incarnation of a side topic the cluster has now: 0 for none."""
+        topic = self._truth.image.topics.get(name)
+        return 0 if topic is None else self._incarnations.setdefault(topic.topic_id, len(self._incarnations) + 1)
 
     async def _assign(self, partition: TopicIdPartition, replicas: tuple[int, ...] | None) -> None:
         """Assign these, None to cancel. One after the other, or it would be unknown which came last."""
@@ -518,6 +525,13 @@ class Administrator:
             return await self._client.send(address, request, timeout_s=TIMEOUT_S)
         except OUTSIDE:
             return None
+
+
+def side_value(number: int, incarnation: int) -> bytes:
+    """Return the value of a record. It says for which incarnation of its topic it was sent: else the same job would
+    send both the same bytes, to the same offsets, in the same leader epoch.
+    """
+    return number.to_bytes(8, "big") + incarnation.to_bytes(8, "big") + bytes(SIDE_VALUE_BYTES - 8)
 
 
 def _partitions(image: ClusterImage) -> list[tuple[TopicIdPartition, PartitionRegistration]]:

@@ -21,7 +21,6 @@ from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Final
 from uuid import UUID
 
@@ -29,7 +28,7 @@ from ...controller import ControllerService, WarmingPolicy
 from ...protocol import TopicIdPartition, TopicPartition
 from ...protocol.net import Address
 from ..faults.injector import FaultInjector
-from ..faults.schedule import DIRECTORY_KINDS, HARDWARE_KINDS, Fault, FaultKind, Schedule
+from ..faults.schedule import Fault, FaultKind, Schedule
 from ..judges.broker_losses import LossJudge
 from ..judges.core.acknowledged_writes import Anomaly, FinalLog, check_history
 from ..judges.core.allowed_losses import AllowedLosses
@@ -44,7 +43,6 @@ from ..judges.core.events import (
     DiskWiped,
     MetadataChanged,
     MomentPassed,
-    NodeStopped,
     Observed,
     ProcessEnded,
     SecondPassed,
@@ -68,6 +66,7 @@ from ..judges.core.unfenced import UnfencedJudge
 from ..judges.directory_moves import DirectoryMovesJudge, LogPlaces
 from ..judges.durability import DurableLogs
 from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
+from ..judges.joined_batches import JoinedBatchesJudge
 from ..judges.observer import ReplicaObserver
 from ..judges.quorum_replicas import QuorumJudge
 from ..judges.retention import RecentClock, RetentionJudge
@@ -81,6 +80,7 @@ from .cluster_clients import ClusterClients, Work
 from .cluster_nodes import ClusterNodes
 from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions, start_groups
 from .cluster_state import lags, metadata_changes, unsettled
+from .cluster_voters import ClusterVoters
 from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
@@ -98,6 +98,7 @@ from .strangers.impostors import Impostors
 from .strangers.quorum_ghost import QuorumGhost
 from .strangers.zombie_brokers import ZombieBrokers
 from .tier_probes import TierProbes
+from .upkeep import Upkeep
 from .workload import Shared
 
 TOPIC: Final = "orders"
@@ -106,12 +107,8 @@ CONVERGE_S: Final = 90.0
 CHECK_S: Final = 0.25
 MOMENT_S: Final = 0.25
 RUN_LIMIT_S: Final = 600.0
-ROLL_CHECKS: Final = 24
-"""How often it is looked whether a broker that was restarted serves, before the next one is restarted all the same."""
 CATCH_UP_FACTOR: Final = 5.0
 IDLE_S: Final = 2.0
-TEND_S: Final = 1.0
-OF_DISKS: Final = DIRECTORY_KINDS | HARDWARE_KINDS
 IDLE_EVENTS_MAX: Final = 600
 """A second of one host, when there is nothing to do."""
 
@@ -153,10 +150,15 @@ class ClusterScenario:
         self._places = LogPlaces(
             self._hosts, lambda host: world.host(host).files, self.nodes.brokers, lambda: self.truth.image, self._disks
         )
-        self.quorum = QuorumJudge(self.nodes.controller_ids, self.nodes.replica, self._disks, world.record, judges.on)
+        nodes = self.nodes
+        self.quorum = QuorumJudge(
+            nodes.controller_ids, nodes.replica, self._disks, world.record, judges.on, nodes.has_disk
+        )
         starters = {name: partial(self.nodes.start, name) for name in self.nodes.names}
         self.injector = FaultInjector(world, starters, (*starters, *CLIENTS), self, judges.on)
         world.store.subscribers.append(judges.on_inside)
+        self._upkeep = Upkeep(world, self.nodes, self.injector, self.truth, judges.on)
+        self.voters = ClusterVoters(world, self.options, nodes, self._upkeep, self.injector, judges.on)
 
     def _administrate(self) -> None:
         """Make the administrator, and what is done at once when a fault is a request to the cluster."""
@@ -188,10 +190,11 @@ class ClusterScenario:
             brokers=tuple(BROKERS.values()),
             deleted_end=lambda partition: self.operator.deleted.get(partition, 0),
             has_lost=lambda partition: bool(self.losses.allowed_losses_of(partition)),
-            roll=self._roll,
+            roll=self._upkeep.roll,
             unclean_topics=(TOPIC,) if self.options.unclean else (),
             rises=self.options.rises,
             share_offsets=self._make_resets() if self.options.resets else None,
+            voters=self.voters.operator,
         )
         self.operations = Operations(ROWS, self._crew, self._do, self.world.record)
         controllers = self.nodes.controller_ids
@@ -248,6 +251,8 @@ class ClusterScenario:
             ThrottlesJudge(),
             HandOversJudge(lambda: self.truth.image, BROKERS),
             *self._judge_moves(),
+            self._judge_joined_batches(),
+            *self.voters.judges(self._disks),
             self._zombies,
         ]
 
@@ -305,6 +310,16 @@ class ClusterScenario:
             may_lose=lambda node_id: self.injector.may_lose_logs(hosts[node_id]),
         )
 
+    def _judge_joined_batches(self) -> JoinedBatchesJudge:
+        files = {node_id: self.world.host(name).files for name, node_id in BROKERS.items()}
+        return JoinedBatchesJudge(
+            self.observer,
+            lambda: self.truth.image,
+            files,
+            self._places.log_of,
+            lambda name: name.topic == TABLE or bool(self.losses.allowed_losses_of(name)),
+        )
+
     def _judge_moves(self) -> list[Judge]:
         """Make the judge of moves between log directories, where brokers have several."""
         image, places = lambda: self.truth.image, self._places
@@ -353,7 +368,7 @@ class ClusterScenario:
         return {
             **{kind: partial(self._request, work) for kind, work in of_cluster.items()},
             **{kind: partial(self._request_of, work) for kind, work in of_broker.items()},
-            FaultKind.RESTART: lambda fault: self._do(partial(self._restart, fault.targets[0])),
+            FaultKind.RESTART: lambda fault: self._do(partial(self._upkeep.restart, fault.targets[0])),
         }
 
     def _request(self, work: Work, fault: Fault) -> None:
@@ -361,25 +376,6 @@ class ClusterScenario:
 
     def _request_of(self, work: Callable[[int], Coroutine[None, None, None]], fault: Fault) -> None:
         self._do(partial(work, BROKERS[fault.targets[0]]))
-
-    async def _restart(self, name: str) -> None:
-        """Have a node shut down in order; its keeper starts it again. One that stops already took longer than is known
-        here: who asked first says how long (seed 1040).
-        """
-        host, began_s = self.world.host(name), self.world.now_s
-        is_first = not host.is_stopping
-        if host.node is not None and await host.stop() and is_first:
-            self._judges.on(NodeStopped(name, self.world.now_s - began_s))
-
-    async def _roll(self, rng: Random) -> None:
-        """Restart the brokers one after the other, each once the one before it serves, or does not for a while."""
-        for name in rng.sample(list(BROKERS), len(BROKERS)):
-            await self._restart(name)
-            for _ in range(ROLL_CHECKS):
-                await asyncio.sleep(CHECK_S)
-                broker = self.truth.image.brokers.get(BROKERS[name])
-                if self.world.host(name).node is not None and broker is not None and not broker.fenced:
-                    break
 
     def _is_in_contact(self, broker_id: int) -> bool:
         """Whether a broker lives, and controllers had its heartbeat so recently that it cannot be replaced."""
@@ -445,6 +441,8 @@ class ClusterScenario:
                 self._check_damage(detail)
             case ProcessEnded(host) if host in BROKERS:
                 self.observer.process_ended(BROKERS[host])
+            case DiskWiped(host) if host not in BROKERS:
+                self.nodes.disk_lost(host)
             case DiskWiped(host, directory):
                 files = self.world.host(host).files
                 for place in LOG_DIRECTORIES if directory is None else (directory,):
@@ -492,7 +490,7 @@ class ClusterScenario:
         upkeep = [asyncio.create_task(self.injector.keep(name)) for name in self.nodes.names]
         upkeep.append(asyncio.create_task(self._administer(self.administrator.rescue)))
         if self.options.log_directories > 1:
-            upkeep.append(asyncio.create_task(self._tend_disks()))
+            upkeep.append(asyncio.create_task(self._upkeep.tend_disks()))
         changes = asyncio.create_task(self._administer(partial(self.operations.run, self.schedule.actions)))
         works = [work for partition in self.partitions for work in self.clients.of(partition)]
         works += self.parties.works()
@@ -525,18 +523,6 @@ class ClusterScenario:
         await self._administer(partial(create, TOPIC, self.options.assignments, self.options.topic_configs))
         await self.parties.prepare(self.administrator, BROKERS.values(), self._administer)
 
-    async def _tend_disks(self) -> None:
-        """Restart, as an operator does, each broker with a log directory that is offline though its disk is well."""
-        while True:
-            await asyncio.sleep(TEND_S)
-            for node_id, broker in self.nodes.brokers().items():
-                host = self._hosts[node_id]
-                is_ill = any(fault.kind in OF_DISKS and host in fault.targets for fault in self.injector.active)
-                if broker is None or is_ill or self.world.host(host).is_paused:
-                    continue
-                if any(directory.offline is not None for directory in broker.logs.directories):
-                    await self._restart(host)
-
     async def _calm_down(self, clients: Sequence[asyncio.Task[None]]) -> None:
         """Clients continue for a moment without faults, end, and everything converges. Nothing expires any longer, or
         there would be nothing left to judge; until then clients leave the tier time to catch up with them.
@@ -562,13 +548,17 @@ class ClusterScenario:
     async def _converge(self, deadline_s: float) -> None:
         await self._wait_out(
             "not converged",
-            lambda: unsettled(
-                self.truth,
-                self.nodes.brokers(),
-                self.nodes.controllers(),
-                self.world.store,
-                self.retention.highest_start,
-            ),
+            lambda: [
+                *self.voters.unsettled(),
+                *unsettled(
+                    self.truth,
+                    self.nodes.brokers(),
+                    self.nodes.controllers(),
+                    self.world.store,
+                    self.retention.highest_start,
+                    controllers_count=len(self.nodes.controller_ids),
+                ),
+            ],
             deadline_s,
         )
 
@@ -602,7 +592,7 @@ class ClusterScenario:
         """See how a tier that is slow is felt. Brokers restart first: their caches are empty then."""
         for name in BROKERS:
             if name not in self.nodes.controller_ids:
-                await self._restart(name)
+                await self._upkeep.restart(name)
                 await self.nodes.start(name)
         await self._converge(self.world.now_s + CONVERGE_S)
         if self.anomalies:
@@ -644,6 +634,7 @@ class ClusterScenario:
             self.anomalies += check_values(str(TABLE_PARTITION), self._crew.tables.histories, records)
         self.anomalies += self.operator.anomalies(lambda name: bool(self.losses.allowed_losses_of(name)))
         self.anomalies += self._moves.anomalies(self._places.directory_of)
+        self.anomalies += self.voters.anomalies()
         await self._converge(self.world.now_s + CONVERGE_S)
         self._look_at_files()
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from uuid import UUID
 
 from ...broker import Broker, NodeEnvironment, open_broker
 from ...controller import ControllerService
 from ...plugins import segment_key
 from ...protocol import TopicIdPartition
-from ...quorum import QuorumNode, RaftState
+from ...quorum import QuorumNode, RaftState, ReplicaKey, VoterSet
 from ..judges.core.truth import Tap
+from ..judges.final_state import directory_id
+from ..judges.quorum_replicas import DIRECTORY
 from ..machine.process import Process
 from ..machine.world import World
 from .cluster_options import BROKERS, PORT, ClusterOptions
 from .combined import CombinedProcess, broker_in
-from .controllers import ControllerProcess, open_controller_process
+from .controllers import CONTROLLER_PORT, PORTS, ControllerProcess, open_controller_process
 
 
 class ClusterNodes:
@@ -32,6 +35,10 @@ class ClusterNodes:
     ) -> None:
         self.controller_ids = options.controllers
         self.names = tuple(dict.fromkeys((*self.controller_ids, *BROKERS)))
+        self.ports = dict.fromkeys(self.controller_ids, CONTROLLER_PORT)
+        """Where controllers listen, or will once they have restarted."""
+        self._first_voters = options.first_voters(world.rng("directories")) if options.changing_voters else None
+        self._lost_disks: set[str] = set()
         self._on_controller = on_controller
         self._world = world
         self._options = options
@@ -53,19 +60,43 @@ class ClusterNodes:
         elif name in BROKERS:
             await host.start(lambda machine: self._combine(name, self._environment(machine), tap))
         else:
-            controller = options.controller_config(name)
+            controller, voters = options.controller_config(name, self.ports[name]), self._first_voters_of(name)
             first = options.first_records
             node = await host.start(
-                lambda machine: open_controller_process(controller, machine, listeners=[tap], first_records=first)
+                lambda machine: open_controller_process(
+                    controller, machine, listeners=[tap], first=voters, first_records=first
+                )
             )
             self._on_controller(node.service)
+
+    def listen_elsewhere(self, name: str) -> None:
+        """The controller listens at the other port, from its next start on."""
+        self.ports[name] = PORTS[1 - PORTS.index(self.ports[name])]
+
+    def disk_lost(self, name: str) -> None:
+        """It is formatted again at its next start, as one more controller of the cluster that there is."""
+        self._lost_disks.add(name)
+
+    def has_disk(self, name: str, key: ReplicaKey) -> bool:
+        """Whether a controller's machine has the directory of this replica of the metadata log."""
+        return not key.has_directory or self.metadata_directory_of(name) == key.directory_id
+
+    def metadata_directory_of(self, name: str) -> UUID | None:
+        """The id of the directory of a controller's metadata log; None before it is formatted."""
+        return directory_id(self._world.host(name).files, DIRECTORY.parent)
+
+    def _first_voters_of(self, name: str) -> VoterSet | None:
+        """What the directory of this controller is formatted with; None if it is none of the first voters."""
+        first = self._first_voters
+        is_first = first is not None and self.controller_ids[name] in first.by_id and name not in self._lost_disks
+        return first if is_first else None
 
     def _environment(self, machine: NodeEnvironment) -> NodeEnvironment:
         """What a broker gets: without workers only the clients that write markers coordinate transactions."""
         return replace(machine, is_ongoing=None) if self._options.workers else machine
 
     def _combine(self, name: str, machine: NodeEnvironment, tap: Tap) -> CombinedProcess:
-        config, host = self._options.combined_config(name), self._world.host(name)
+        config, host = self._options.combined_config(name, self.ports[name]), self._world.host(name)
         process = self._combined[name] = CombinedProcess(
             config,
             host,
@@ -73,6 +104,7 @@ class ClusterNodes:
             listeners=[tap],
             on_controller=self._on_controller,
             on_hosting=self._hosts(name),
+            first=self._first_voters_of(name),
             first_records=self._options.first_records,
         )
         return process

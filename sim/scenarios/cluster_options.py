@@ -12,7 +12,8 @@ from ...broker.config import BrokerConfig, parse_broker_config
 from ...controller import METADATA_VERSION, NEW_CLUSTER_LEVELS
 from ...controller.records import FeatureLevelRecord, encode_record
 from ...light_dataclass import dataclass
-from ...quorum import ControllerConfig, parse_controller_config
+from ...quorum import ControllerConfig, ReplicaKey, VoterSet, parse_controller_config
+from ...quorum.storage import new_directory_id
 from ..faults.actions import moments
 from ..faults.directories import directory_moves, sick_directories
 from ..faults.hardware import hardware, open_files
@@ -22,11 +23,13 @@ from ..faults.schedule import Schedule, Targets, generate
 from ..faults.table import Cast, beside
 from ..machine.chance import Chance
 from ..machine.filesystem import LOG_DIRECTORIES
-from .controllers import CONTROLLER_PORT, controller_host
+from .controllers import CONTROLLER_PORT, controller_host, first_voters, servers
 
 BROKERS: Final = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
 """Ids by host."""
 CONTROLLER_IDS: Final = (11, 12, 13)
+SPARE_ID: Final = 14
+"""The id of a controller that is no voter at first."""
 RACKS: Final = {"broker-1": "a", "broker-2": "b", "broker-3": "b"}
 READERS_RACK: Final = "b"
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -65,6 +68,10 @@ METADATA_VERSIONS: Final = (METADATA_VERSION_MAX,) * 27 + (25, 28, 29)
 RENEWS_SHARE: Final = 0.4
 RESETS_SHARE: Final = 0.4
 LATE_SHARE: Final = 0.2
+VOTERS_SHARE: Final = 0.12
+"""The share of seeds whose controllers' voters change."""
+JOINS_SHARE: Final = 0.3
+"""The share of those whose controllers add themselves."""
 MOVES_SHARE: Final = 0.4
 """The share of those in which an administrator moves replicas between them."""
 MOVE_RATES: Final = (1_500, 10_000, 10_000_000)
@@ -81,7 +88,8 @@ class ClusterOptions:
     topic has one of the two retentions, or none. Brokers have one log directory, or several. `workers`: the places of a
     group that consumes and produces, in the classic protocol or that of KIP-848. `sharers`: those of a share group.
     `unclean`: unclean elections are allowed at times. The cluster begins at `metadata_version`. Members of the share
-    group renew locks (`renews`); the offsets of another one are reset (`resets`); share.version rises late.
+    group renew locks (`renews`); the offsets of another one are reset (`resets`); share.version rises late. Voters of
+    the quorum change (`changing_voters`), `spares` more controllers may become some; with `auto_join` by themselves.
     """
 
     partitions: int
@@ -124,6 +132,9 @@ class ClusterOptions:
     renews: bool = False
     resets: bool = False
     late_shares: bool = False
+    changing_voters: bool = False
+    spares: int = 0
+    auto_join: bool = False
 
     @classmethod
     def drawn(cls, chance: Chance) -> ClusterOptions:
@@ -140,7 +151,7 @@ class ClusterOptions:
             move_bytes_per_s=chance("move rate").choice(MOVE_RATES),
             unclean=chance("unclean").random() < UNCLEAN_SHARE,
             metadata_version=chance("metadata version").choice(METADATA_VERSIONS),
-        )
+        )._with_voters(chance("metadata voters"))
         warms = rng.random() < WARMS_SHARE
         if rng.random() < FREQUENT_SHARE:
             drawn = replace(drawn, snapshot_bytes=FREQUENT_BYTES)
@@ -176,6 +187,12 @@ class ClusterOptions:
             resets=chance("share offsets").random() < RESETS_SHARE,
             late_shares=chance("share.version").random() < LATE_SHARE,
         )
+
+    def _with_voters(self, rng: Random) -> ClusterOptions:
+        if rng.random() >= VOTERS_SHARE:
+            return self
+        spares, joins = rng.choice((0, 1)), rng.random() < JOINS_SHARE
+        return replace(self, changing_voters=True, spares=spares, auto_join=joins)
 
     def _with_retention(self, rng: Random) -> ClusterOptions:
         if rng.random() >= RETENTION_SHARE:
@@ -255,7 +272,14 @@ class ClusterOptions:
         """Ids by host."""
         combined = list(BROKERS.items())[: self.combined]
         alone = [(controller_host(node_id), node_id) for node_id in CONTROLLER_IDS[self.combined :]]
-        return dict([*alone, *combined])
+        spare = [(controller_host(SPARE_ID), SPARE_ID)] if self.spares else []
+        return dict([*alone, *combined, *spare])
+
+    def first_voters(self, rng: Random) -> VoterSet:
+        """Return the voters that the quorum is formatted with."""
+        hosts = {node_id: host for host, node_id in self.controllers.items()}
+        ids = [node_id for node_id in hosts if node_id != SPARE_ID]
+        return first_voters([ReplicaKey(each, new_directory_id(rng)) for each in ids], hosts.__getitem__)
 
     @property
     def heartbeat_interval_ms(self) -> int:
@@ -307,10 +331,12 @@ class ClusterOptions:
 
     @property
     def _quorum_keys(self) -> dict[str, str]:
+        voters = ",".join(f"{node_id}@{host}:{CONTROLLER_PORT}" for host, node_id in self.controllers.items())
+        known = {"controller.quorum.voters": voters}
+        if self.changing_voters:
+            known = {"controller.quorum.bootstrap.servers": servers(self.controllers)}
         return {
-            "controller.quorum.voters": ",".join(
-                f"{node_id}@{host}:{CONTROLLER_PORT}" for host, node_id in self.controllers.items()
-            ),
+            **known,
             "controller.quorum.election.timeout.ms": str(self.election_timeout_ms),
             "controller.quorum.fetch.timeout.ms": str(self.fetch_timeout_ms),
             "controller.quorum.request.timeout.ms": "1000",
@@ -319,27 +345,30 @@ class ClusterOptions:
 
     @property
     def _controller_keys(self) -> dict[str, str]:
+        joins = {"controller.quorum.auto.join.enable": "true"} if self.auto_join else {}
         return {
+            **joins,
             "broker.session.timeout.ms": str(self.session_timeout_ms),
             "fast.failover.enable": str(self.fast_failover).lower(),
             "leader.imbalance.check.interval.seconds": "5",
             "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
         }
 
-    def controller_config(self, name: str) -> ControllerConfig:
-        listener = {"node.id": str(self.controllers[name]), "listeners": f"CONTROLLER://{name}:{CONTROLLER_PORT}"}
+    def controller_config(self, name: str, port: int = CONTROLLER_PORT) -> ControllerConfig:
+        """The configuration of a controller that listens there."""
+        listener = {"node.id": str(self.controllers[name]), "listeners": f"CONTROLLER://{name}:{port}"}
         own = {"log.dirs": "/metadata", **listener}
         config, warnings = parse_controller_config({**self._quorum_keys, **self._controller_keys, **own}, name)
         assert not warnings, warnings
         return config
 
-    def combined_config(self, name: str) -> CombinedConfig:
-        """The configuration of a controller that is a broker, too."""
+    def combined_config(self, name: str, port: int = CONTROLLER_PORT) -> CombinedConfig:
+        """The configuration of a controller that listens there, and is a broker, too."""
         properties = {
             **self._broker_keys(name),
             **self._controller_keys,
             "process.roles": "broker,controller",
-            "listeners": f"PLAINTEXT://{name}:{PORT},CONTROLLER://{name}:{CONTROLLER_PORT}",
+            "listeners": f"PLAINTEXT://{name}:{PORT},CONTROLLER://{name}:{port}",
             "controller.listener.names": "CONTROLLER",
             "metadata.log.dir": "/metadata",
         }

@@ -54,10 +54,12 @@ def unsettled(
     controllers: Mapping[str, ControllerService],
     store: SimObjectStore,
     highest_start: Callable[[TopicIdPartition], int],
+    *,
+    controllers_count: int = CONTROLLERS_COUNT,
 ) -> list[tuple[str, str]]:
     """Return what, and why. `highest_start` is the highest log start that a leader of a partition has had."""
     return [
-        *_of_controllers(truth, controllers),
+        *_of_controllers(truth, controllers, controllers_count),
         *_of_metadata(truth),
         *not_converged(brokers, truth.image, highest_start),
         *_of_configs(truth, brokers),
@@ -68,10 +70,12 @@ def unsettled(
     ]
 
 
-def _of_controllers(truth: ClusterTruth, controllers: Mapping[str, ControllerService]) -> Iterator[tuple[str, str]]:
+def _of_controllers(
+    truth: ClusterTruth, controllers: Mapping[str, ControllerService], count: int
+) -> Iterator[tuple[str, str]]:
     replicas = {name: service.node for name, service in controllers.items()}
     leaders = [name for name, replica in replicas.items() if replica.status.state is RaftState.LEADER]
-    if len(replicas) < CONTROLLERS_COUNT or len(leaders) != 1:
+    if len(replicas) < count or len(leaders) != 1:
         yield "controllers", f"{sorted(replicas)} run, {leaders} lead"
         return
     if not controllers[leaders[0]].controller.is_active:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...broker import Broker, CombinedConfig, NodeEnvironment, open_combined
 from ...controller import ControllerService
 from ...protocol.net import Service
-from ...quorum import QuorumListener
+from ...quorum import QuorumListener, VoterSet
 from ..machine.host import Host
 from .controllers import FIRST_LEVELS, first_failure, format_new
 
@@ -31,6 +31,7 @@ class CombinedProcess(Service):
         listeners: Sequence[QuorumListener],
         on_controller: Callable[[ControllerService], None],
         on_hosting: Callable[[Broker], None],
+        first: VoterSet | None = None,
         first_records: Sequence[bytes] = (),
     ) -> None:
         """`machine` is the controller's environment; the broker has the same with a disk of its own."""
@@ -44,10 +45,11 @@ class CombinedProcess(Service):
         self._machine = machine
         self._listeners = listeners
         self._on_hosting = on_hosting
+        self._first = first
         self._first_records = first_records
 
     async def _start(self) -> None:
-        await format_new(self.config.controller, self._machine, first_records=self._first_records)
+        await format_new(self.config.controller, self._machine, self._first, first_records=self._first_records)
         opening = open_combined(
             self.config,
             self._environment,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -56,8 +56,13 @@ def dynamic_config(
     """One of a quorum whose voters are in its log (KIP-853). These of its controllers know the leader, at one of
     `PORTS`.
     """
-    servers = ",".join(f"{controller_host(each)}:{listens}" for each in node_ids for listens in PORTS)
-    return _parsed(node_id, port, {"controller.quorum.bootstrap.servers": servers, **(overrides or {})})
+    known = servers(controller_host(each) for each in node_ids)
+    return _parsed(node_id, port, {"controller.quorum.bootstrap.servers": known, **(overrides or {})})
+
+
+def servers(hosts: Iterable[str]) -> str:
+    """Return all places where controllers on these hosts may listen, as configurations have them."""
+    return ",".join(f"{host}:{port}" for host in hosts for port in PORTS)
 
 
 def _parsed(node_id: int, port: int, keys: Mapping[str, str]) -> ControllerConfig:
@@ -71,11 +76,9 @@ def _parsed(node_id: int, port: int, keys: Mapping[str, str]) -> ControllerConfi
     return config
 
 
-def first_voters(keys: Iterable[ReplicaKey]) -> VoterSet:
+def first_voters(keys: Iterable[ReplicaKey], host_of: Callable[[int], str] = controller_host) -> VoterSet:
     """The voters that a dynamic quorum is formatted with."""
-    return VoterSet.of(
-        VoterNode(key, (Endpoint("CONTROLLER", controller_host(key.id), CONTROLLER_PORT),)) for key in keys
-    )
+    return VoterSet.of(VoterNode(key, (Endpoint("CONTROLLER", host_of(key.id), CONTROLLER_PORT),)) for key in keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +144,11 @@ async def open_controller_process(
     machine: NodeEnvironment,
     *,
     listeners: Sequence[QuorumListener] = (),
+    first: VoterSet | None = None,
     first_records: Sequence[bytes] = (),
 ) -> AsyncIterator[ControllerProcess]:
-    """Run a controller, for `Host.start`; a new cluster begins with `first_records`."""
-    await format_new(config, machine, first_records=first_records)
+    """Run a controller, for `Host.start`; a new cluster begins with `first_records`, and with voters `first`."""
+    await format_new(config, machine, first, first_records=first_records)
     async with open_controller(
         config,
         machine,

@@ -12,6 +12,7 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.quorum.core.errors import QuorumStartError
 from tierfetch.quorum.core.state import Endpoint, ReplicaKey
 from tierfetch.quorum.core.voters import VoterNode, VoterSet
+from tierfetch.quorum.storage.bootstrap_file import BOOTSTRAP_FILE, read_bootstrap, write_bootstrap
 from tierfetch.quorum.storage.formatting import FormatOrder, FormatResult, format_directories, identify
 from tierfetch.quorum.storage.snapshot_file import parse_snapshot
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
@@ -98,3 +99,15 @@ async def test_Q11_directories_exchanged_between_nodes_are_found_out() -> None:
         await identify(disk, A, 1, "AAAAAAAAAAAAAAAAAAAAAQ")
     with pytest.raises(QuorumStartError, match="format the directory first"):
         await identify(disk, B, 1, CLUSTER)
+
+
+async def test_Q11_a_damaged_file_of_first_records_is_a_start_that_fails_with_what_to_do() -> None:
+    disk = MemoryDisk()
+    assert await read_bootstrap(disk, A) == ()
+    await write_bootstrap(disk, A, [b"first", b"second"], 1_700_000_000_000)
+    assert await read_bootstrap(disk, A) == (b"first", b"second")
+    written = bytearray(disk.files()[A / BOOTSTRAP_FILE])
+    written[-1] ^= 1
+    await disk.write_file(A / BOOTSTRAP_FILE, bytes(written))
+    with pytest.raises(QuorumStartError, match=r"bootstrap\.checkpoint: CRC-32C .*: put the bootstrap\.checkpoint of"):
+        await read_bootstrap(disk, A)

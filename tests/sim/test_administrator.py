@@ -15,12 +15,13 @@ import pytest
 from tierfetch.broker.cluster.view import NO_LEADER, PartitionRegistration
 from tierfetch.broker.replicas.failed_logs import FailedLog, obstacle
 from tierfetch.controller.core.state import LOST_DIRECTORY
+from tierfetch.controller.records import RemoveTopicRecord, TopicRecord
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.sim.judges.core.acknowledged_writes import FinalLog
 from tierfetch.sim.judges.core.allowed_losses import AllowedLoss, AllowedLosses
 from tierfetch.sim.judges.core.truth import ClusterTruth
-from tierfetch.sim.scenarios.administrator import Administrator
-from tierfetch.tests.sim.test_truth import truth
+from tierfetch.sim.scenarios.administrator import SIDE_VALUE_BYTES, Administrator, side_value
+from tierfetch.tests.sim.test_truth import batch, truth
 
 T = TopicIdPartition(UUID(int=1000), "t", 0)
 GONE = TopicIdPartition(UUID(int=999), "t", 0)
@@ -91,3 +92,17 @@ def test_a_partition_is_rescued_where_no_member_of_the_isr_will_lead_by_itself(
     made = asyncio.run(administrator(truth()))
     made._brokers = lambda: brokers
     assert made._asks_for_rescue(T, replace(LEADERLESS, isr=tuple(isr))) is asks
+
+
+def test_each_incarnation_of_a_topic_is_sent_other_bytes() -> None:
+    there = truth()
+    made = asyncio.run(administrator(there))
+    assert (made._incarnation_of("u"), made._incarnation_of("t")) == (0, 1), "no topic u is there yet"
+    replaced = RemoveTopicRecord(topic_id=T.topic_id), TopicRecord(name="t", topic_id=UUID(int=1001))
+    there.tap("controller-1").on_commit(batch(4, *replaced))
+    there.judges.check()
+    assert made._incarnation_of("t") == 2
+    first, second = side_value(7, 1), side_value(7, 2)
+    assert first != second
+    assert first[:8] == second[:8] == (7).to_bytes(8, "big"), "what readers take for the record's number"
+    assert len(first) == len(second) == 8 + SIDE_VALUE_BYTES, "segments are as long as ever"

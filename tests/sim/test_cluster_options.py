@@ -29,6 +29,9 @@ QUIET = replace(
     retention_bytes=-1,
     workers=0,
     unclean=False,
+    changing_voters=False,
+    spares=0,
+    auto_join=False,
 )
 WARMS = replace(
     QUIET,

@@ -250,3 +250,25 @@ def test_a_longer_log_of_an_older_epoch_is_not_as_up_to_date() -> None:
     scene.see("two", 5, voted=1)
     with pytest.raises(InvariantViolationError, match="up-to-date vote"):
         scene.see("one", 5, 1, 2, voted=1)
+
+
+def test_of_a_disk_that_was_lost_nothing_counts() -> None:
+    scene = Scene()
+    scene.durable = {"one": 8, "two": 8, "three": 3}
+    scene.commit(8, (5, 0))
+    lost = Scene()
+    lost.durable = scene.durable
+    lost.judge._has_disk = lambda host, _: host != "two"
+    with pytest.raises(InvariantViolationError, match=r"durable majority: .*8, which is on the disks of \['one'\]"):
+        lost.commit(8, (5, 0))
+
+
+def test_a_vote_is_not_looked_for_on_another_disk() -> None:
+    scene = Scene()
+    scene.on_disk = {"one": DurableVote(5, 1)}
+    with pytest.raises(InvariantViolationError, match="durable vote"):
+        scene.see("one", 5, 1, 2)
+    lost = Scene()
+    lost.on_disk = {"one": DurableVote(5, 1)}
+    lost.judge._has_disk = lambda host, _: host != "two"
+    lost.see("one", 5, 1, 2)

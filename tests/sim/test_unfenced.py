@@ -23,13 +23,13 @@ DUE_S = 10 + SESSION_MS / 1000 + SLACK_S
 class Scene:
     """The controller of epoch 5 leads from 1 s on; brokers 1 to 3 are registered and not fenced."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_committed: bool = True) -> None:
         self.now_s = 1.0
         brokers = {each: BrokerRegistration(each, "h", 9, epoch=7) for each in (1, 2, 3)}
         self.image = ClusterImage("c", brokers, {}, {})
         self.judge = UnfencedJudge(lambda: self.image, lambda: self.now_s, session_timeout_ms=SESSION_MS)
         self.judge.on(ControllerElected(EPOCH))
-        self.commits(0)
+        self.commits(0, epoch=EPOCH if has_committed else EPOCH - 1)
         for broker_id in (1, 2, 3):
             self.at(10.0).beats(broker_id, 100)
 
@@ -120,6 +120,19 @@ def test_sessions_start_again_at_a_controller_whose_commit_took_long() -> None:
     scene = Scene().hear_others().at(DUE_S - 0.1).commits(90, after_s=0.2).is_due()
     with pytest.raises(InvariantViolationError, match="silent brokers are fenced"):
         scene.commits(120)
+
+
+def test_that_the_first_commit_of_a_controller_took_long_shows_with_the_next_one() -> None:
+    Scene(has_committed=False).hear_others().at(DUE_S - 0.1).commits(90, after_s=0.3).is_due().commits(120)
+    scene = Scene(has_committed=False).hear_others().at(DUE_S - 0.1).commits(90, after_s=0.2).is_due()
+    with pytest.raises(InvariantViolationError, match="silent brokers are fenced"):
+        scene.commits(120)
+
+
+def test_who_was_due_before_a_commit_took_long_stays_so() -> None:
+    scene = Scene().is_due()
+    with pytest.raises(InvariantViolationError, match="silent brokers are fenced"):
+        scene.at(scene.now_s + 2.0).commits(120, after_s=1.9)
 
 
 def test_sessions_start_again_at_a_controller_that_heard_nobody_for_long() -> None:

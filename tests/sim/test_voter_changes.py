@@ -51,7 +51,13 @@ def test_seeds_have_each_kind_of_quorum() -> None:
 
 @pytest.mark.slow
 def test_every_row_changes_the_voters() -> None:
-    assert {row.name for row in VOTER_ROWS} == {"raise kraft.version", "add voter", "remove voter", "move voter"}
+    assert {row.name for row in VOTER_ROWS} == {
+        "raise kraft.version",
+        "add voter",
+        "remove voter",
+        "move voter",
+        "wipe voter",
+    }
     scenario = run(BEGINS_STATIC, "raise kraft.version", "add voter", "remove voter", "move voter", "add voter")
     assert scenario.tallies().changed == {
         "kraft.version raised": 1,

@@ -14,7 +14,8 @@ the third of them:
 The second look excuses a controller whose disk holds its appends up. One that is not heard, or whose log stands still,
 is not judged, nor is what a controller decided that could not have it committed. A controller that was held up, by a
 commit that took long or by a pause, lets all sessions start again: so does the judge, after a batch that is committed
-later than the controller takes for held up, and after so long a silence of all brokers (seed 1023).
+later than the controller takes for held up, and after so long a silence of all brokers (seed 1023). How late a commit
+was may show only when the next one is faster.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class _Silent:
     silent_s: float
     looked_s: float
     next_offset: int
+    first_s: float
     has_grown: bool = False
     by_offset: int = -1
 
@@ -69,6 +71,8 @@ class UnfencedJudge:
         """When it was held up last."""
         self._prompt_ms: dict[int, float] = {}
         """The least time from the append of a batch, by that controller's wall clock, to its commit."""
+        self._commits: dict[int, list[tuple[float, float]]] = {}
+        """When each batch of an epoch was committed, and how long that took by the same clock."""
         self._registered_s: dict[tuple[int, int], float] = {}
         self._silent: dict[tuple[int, int], _Silent] = {}
 
@@ -78,7 +82,7 @@ class UnfencedJudge:
                 self._leads_s.setdefault(epoch, self._now_s())
             case HeartbeatReceived(epoch, next_offset, request):
                 if self._now_s() - self._any_heard_s.get(epoch, self._now_s()) > self._unheard_s:
-                    self._was_held_up(epoch)
+                    self._was_held_up(epoch, self._now_s())
                 self._heard_s[epoch, request.broker_id] = self._any_heard_s[epoch] = self._now_s()
                 self._heard(epoch, next_offset)
             case MetadataChanged(batch, _, before, after):
@@ -87,20 +91,24 @@ class UnfencedJudge:
                         self._registered_s.setdefault((broker.id, broker.epoch), self._now_s())
                     else:
                         self._registered_s.pop((broker.id, broker.epoch), None)
-                self._check(batch, before)
                 self._note_commit(batch)
+                self._check(batch, before)
 
     def _note_commit(self, batch: CommittedBatch) -> None:
         took_ms = self._now_s() * 1000 - batch.append_time_ms
         prompt_ms = self._prompt_ms[batch.epoch] = min(took_ms, self._prompt_ms.get(batch.epoch, took_ms))
-        if took_ms - prompt_ms > self._held_up_s * 1000:
-            self._was_held_up(batch.epoch)
+        commits = self._commits.setdefault(batch.epoch, [])
+        commits.append((self._now_s(), took_ms))
+        for at_s, took in commits if took_ms == prompt_ms else commits[-1:]:
+            if took - prompt_ms > self._held_up_s * 1000:
+                self._was_held_up(batch.epoch, at_s)
 
-    def _was_held_up(self, epoch: int) -> None:
-        """All sessions start again at the controller of that epoch."""
-        self._free_s[epoch] = self._now_s()
-        for key in [key for key, seen in self._silent.items() if key[0] == epoch and seen.by_offset < 0]:
-            del self._silent[key]
+    def _was_held_up(self, epoch: int, until_s: float) -> None:
+        """All sessions start again at the controller of that epoch. Who was due by then stays so."""
+        self._free_s[epoch] = max(until_s, self._free_s.get(epoch, until_s))
+        for key, seen in list(self._silent.items()):
+            if key[0] == epoch and (seen.by_offset < 0 or until_s <= seen.first_s):
+                del self._silent[key]
 
     def _heard(self, epoch: int, next_offset: int) -> None:
         """The controller of an epoch runs, and its log ends at this offset."""
@@ -113,7 +121,7 @@ class UnfencedJudge:
                 continue
             seen = self._silent.get(key)
             if seen is None or seen.registered_epoch != broker.epoch:
-                self._silent[key] = _Silent(broker.epoch, silent_s, now_s, next_offset)
+                self._silent[key] = _Silent(broker.epoch, silent_s, now_s, next_offset, now_s)
             elif seen.by_offset < 0 and now_s >= seen.looked_s + APART_S:
                 if seen.has_grown:
                     seen.by_offset = next_offset

@@ -17,6 +17,7 @@ would notice.
 | raise share.version    | all judges of share groups; members wait for it                                            |
 | raise metadata.version | all controllers have one image; brokers ask what the level allows                          |
 | create, write table    | the last value of every key survives the cleaner (`judges.core.clients.compacted`)         |
+| voters                 | all judges of the quorum (`operations.voters`); `ClusterVoters.unsettled`, `anomalies`     |
 """
 
 from __future__ import annotations
@@ -37,13 +38,17 @@ from .grammar import Row
 from .share_offsets import ShareOffsets
 from .side_loads import SideLoads
 from .tables import Tables
+from .voters import VOTER_ROWS, VoterOperator
+
+VOTERS_FACTOR: Final = 2
+"""There are many more rows beside those of voters in a cluster than in a quorum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
     """Who acts in a cluster. `roll` restarts all brokers, one after the other. `unclean_topics`: those of which unclean
     elections are allowed at times, beside side topics; none where they never are. `rises`: features that begin lower,
-    and their highest levels.
+    and their highest levels. `voters`: who changes those of the quorum, if they change.
     """
 
     administrator: Administrator
@@ -54,6 +59,7 @@ class Crew:
     unclean_topics: Sequence[str] = ()
     rises: Mapping[str, int] = field(default_factory=dict)
     share_offsets: ShareOffsets | None = None
+    voters: VoterOperator | None = None
 
     @classmethod
     def made(
@@ -70,6 +76,7 @@ class Crew:
         unclean_topics: Sequence[str] = (),
         rises: Mapping[str, int] | None = None,
         share_offsets: ShareOffsets | None = None,
+        voters: VoterOperator | None = None,
     ) -> Crew:
         """Make those that have clients of their own."""
         loads = SideLoads(
@@ -85,17 +92,21 @@ class Crew:
             unclean_topics=unclean_topics,
             rises=rises or {},
             share_offsets=share_offsets,
+            voters=voters,
         )
 
     @property
     def changed(self) -> Counter[str]:
         """What has happened, for the report."""
-        offsets = Counter[str]() if self.share_offsets is None else self.share_offsets.changed
-        return offsets + Counter({"offsets found by time": self.loads.found, "batches of a table": self.tables.batches})
+        changers = [each for each in (self.share_offsets, self.voters) if each is not None]
+        others = sum((each.changed for each in changers), Counter[str]())
+        return others + Counter({"offsets found by time": self.loads.found, "batches of a table": self.tables.batches})
 
     async def close(self) -> None:
         if self.share_offsets is not None:
             await self.share_offsets.close()
+        if self.voters is not None:
+            await self.voters.close()
         await self.loads.close()
         await self.tables.close()
 
@@ -124,6 +135,21 @@ def _raises(name: str) -> Row[Crew]:
         weight=4,
         is_possible=lambda crew: crew.administrator.level_of(name) < crew.rises.get(name, 0),
         act=lambda crew, rng: crew.administrator.raise_to(name, crew.rises[name], rng),
+    )
+
+
+def _voters_of(crew: Crew) -> VoterOperator:
+    assert crew.voters is not None, "the voters do not change"
+    return crew.voters
+
+
+def _of_voters(row: Row[VoterOperator]) -> Row[Crew]:
+    """Return a row of quorums as one of clusters whose voters change."""
+    return Row(
+        name=row.name,
+        weight=VOTERS_FACTOR * row.weight,
+        is_possible=lambda crew: crew.voters is not None and row.is_possible(crew.voters),
+        act=lambda crew, rng: row.act(_voters_of(crew), rng),
     )
 
 
@@ -219,4 +245,5 @@ ROWS: Final[Sequence[Row[Crew]]] = (
         act=lambda crew, rng: crew.tables.write(rng),
         is_beside=True,
     ),
+    *map(_of_voters, VOTER_ROWS),
 )

@@ -7,12 +7,18 @@
 | remove voter        | RemoveRaftVoter, of the leader as of any other             | the same                          |
 | move voter          | a controller is restarted, and listens at another port;    | every replica knows it there in   |
 |                     | it says so itself (UpdateRaftVoter)                        | the end (`QuorumScenario`)        |
+| wipe voter          | a voter gets an empty disk: it comes back without a vote,  | all judges of the quorum: of the  |
+|                     | and the vote of its old directory waits for its removal    | old directory nothing counts      |
 | raise kraft.version | of a quorum whose voters were configured                   | `judges.core.quorum.voters`       |
 
-`VOTERS_MIN` are left. A voter that listens elsewhere than the voters in the log say cannot be asked for its vote: one
-is moved at a time, where two others are left that all can reach, and none is removed until the log knows. (Of two
-voters the other one may have the longer log, and then neither can win.) A leader's epoch begins with where it listens.
-Controllers with auto-join add themselves again once they were removed.
+`VOTERS_MIN` are left. A disk is lost (of `Disks.may_lose` only) where that is known to leave a majority under any next
+leader: every controller runs; none knows a newer epoch than the leader; the leader has committed in its own epoch, its
+voters, too; there are three of them, none is lost, and no removal is in doubt. The lost voter is removed before others.
+
+A voter that listens elsewhere than the voters in the log say cannot be asked for its vote: one is moved at a time,
+where two others are left that all can reach, and none is removed until the log knows. (Of two voters the other one may
+have the longer log, and then neither can win.) A leader's epoch begins with where it listens. With auto-join
+controllers add themselves again once they were removed; one with a new disk first takes the vote of its old one.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
+from ....light_dataclass import dataclass
 from ....protocol import OUTSIDE, ErrorCode
 from ....protocol.messages import Request, ResponseT
 from ....protocol.messages.quorum import AddRaftVoterRequest, AddRaftVoterRequestListener, RemoveRaftVoterRequest
@@ -38,6 +45,15 @@ TIMEOUT_S: Final = 4.0
 CATCH_UP_MS: Final = 3_000
 ATTEMPTS: Final = 4
 RETRY_S: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """The disks of voters: the hosts that `may_lose` theirs, which of a replica `is_lost`, and what does it."""
+
+    may_lose: Sequence[str] = ()
+    is_lost: Callable[[ReplicaKey], bool] = lambda _: False
+    wipe: Callable[[str], None] = lambda _: None
 
 
 class VoterOperator:
@@ -57,7 +73,9 @@ class VoterOperator:
         upgrade: Callable[[], Awaitable[bool]],
         publish: Callable[[OperatorEvent], None],
         record: Callable[[str, str], None],
+        disks: Disks | None = None,
     ) -> None:
+        self._disks = disks or Disks()
         self._hosts = {node_id: host for host, node_id in controllers.items()}
         self._replica_of = replica_of
         self._leader = leader
@@ -69,6 +87,8 @@ class VoterOperator:
         self._client = KafkaClient(client_id="changes-voters", random=rng)
         self._wanted: dict[int, bool] = {}
         """Whether a controller is a voter, as acknowledged last; absent where that is not known."""
+        self._is_in_doubt = False
+        """Whether a removal had no answer: it may still be carried out."""
         self.changed: Counter[str] = Counter()
 
     # -- what is possible ---------------------------------------------------------------------------------------------
@@ -99,14 +119,41 @@ class VoterOperator:
         return [host for host, at in known.items() if at is None or at.port != self._port_of(host)]
 
     @property
+    def lost(self) -> list[ReplicaKey]:
+        """The voters whose disk is no longer there."""
+        return [node.key for node in self.voters if self._disks.is_lost(node.key)]
+
+    @property
     def may_remove(self) -> bool:
         """Whether those that are left can reach each other."""
-        return self.is_dynamic and len(self.voters) > VOTERS_MIN and not self.elsewhere
+        is_sure = not self.changed["voters wiped"] or self._is_settled
+        return self.is_dynamic and len(self.voters) > VOTERS_MIN and not self.elsewhere and is_sure
 
     @property
     def may_move(self) -> bool:
         """Whether the others are a majority that can reach each other."""
-        return self.is_dynamic and len(self.voters) >= MOVED_OF_MIN and not self.elsewhere
+        has_others = len(self.voters) >= MOVED_OF_MIN and not (self.elsewhere or self.lost)
+        return self.is_dynamic and has_others
+
+    @property
+    def expendable(self) -> list[str]:
+        """The hosts of voters that may lose their disks now."""
+        has_others = self.is_dynamic and self._is_settled and len(self.voters) >= MOVED_OF_MIN
+        if not has_others or self._is_in_doubt or self.elsewhere or self.lost:
+            return []
+        voters = [self._hosts[node.id] for node in self.voters]
+        return [host for host in voters if host in self._disks.may_lose]
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the leader's voters are those that the next leader will have, too."""
+        replicas, found = [self._replica_of(host) for host in self._hosts.values()], self._leader()
+        if found is None:
+            return False
+        status, epochs = found[1].status, found[1].log.epochs
+        epoch, end = status.leader_and_epoch.epoch, status.high_watermark
+        is_newest = all(each is not None and each.status.leader_and_epoch.epoch <= epoch for each in replicas)
+        return is_newest and status.voters.offset < end and epochs.epoch_for_offset(end - 1) == epoch
 
     # -- the rows -----------------------------------------------------------------------------------------------------
 
@@ -132,12 +179,14 @@ class VoterOperator:
         self._settle(key, code, ErrorCode.duplicate_voter, is_voter=True)
 
     async def remove(self, rng: Random) -> None:
-        """Take the vote of a controller."""
-        key = rng.choice(list(self.voters)).key
+        """Take the vote of a controller, of a lost one first."""
+        key = rng.choice(self.lost or [node.key for node in self.voters])
         self._wanted.pop(key.id, None)
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=key.id, voter_directory_id=key.directory_id)
+        was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
         answer = await self._ask(request)
         code = None if answer is None else answer.error_code
+        self._is_in_doubt = was_in_doubt or code not in (ErrorCode.none, ErrorCode.voter_not_found)
         self._settle(key, code, ErrorCode.voter_not_found, is_voter=False)
 
     def _settle(self, key: ReplicaKey, code: ErrorCode | None, is_so: ErrorCode, *, is_voter: bool) -> None:
@@ -152,6 +201,11 @@ class VoterOperator:
         """Have a controller listen elsewhere."""
         await self._move(rng.choice(list(self._hosts.values())))
         self.changed["controllers moved"] += 1
+
+    async def wipe(self, rng: Random) -> None:
+        """Have a voter lose its disk."""
+        self._disks.wipe(rng.choice(self.expendable))
+        self.changed["voters wiped"] += 1
 
     async def raise_version(self) -> None:
         self.changed["kraft.version raised"] += await self._upgrade()
@@ -206,6 +260,12 @@ VOTER_ROWS: Final[Sequence[Row[VoterOperator]]] = (
         name="move voter",
         is_possible=lambda crew: crew.may_move,
         act=lambda crew, rng: crew.move(rng),
+    ),
+    Row(
+        name="wipe voter",
+        weight=2,
+        is_possible=lambda crew: bool(crew.expendable),
+        act=lambda crew, rng: crew.wipe(rng),
     ),
     Row(
         name="raise kraft.version",

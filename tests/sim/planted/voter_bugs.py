@@ -9,6 +9,7 @@ from tierfetch.quorum.core import leader, leader_log, membership
 from tierfetch.quorum.core.effects import Truncate
 from tierfetch.quorum.core.replica import Replica
 from tierfetch.quorum.core.roles import Leader
+from tierfetch.quorum.core.voters import VoterSet
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
@@ -70,4 +71,15 @@ def removed_leader_stays() -> Iterator[None]:
 )
 def leader_keeps_its_place_to_itself() -> Iterator[None]:
     with patch.object(leader_log, "_with_itself", lambda replica: replica.voters):
+        yield
+
+
+@planted(
+    "a replica with a new disk has the vote of the old one",
+    file="quorum/core/voters.py",
+    scenario="cluster",
+    changing_voters=(True,),
+)
+def new_disk_votes() -> Iterator[None]:
+    with patch.object(VoterSet, "contains", lambda self, key: key.id in self.by_id):
         yield

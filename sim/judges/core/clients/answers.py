@@ -21,7 +21,7 @@ from ..partition import InvariantViolationError
 APIS: Final = frozenset({"PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA"})
 """Others wait for what brokers do not promise within the clients' patience: markers, ids of the controllers'."""
 LINGER_MS: Final = 3_000
-"""What a fault has held up is sent again after a back-off, and connections are made anew."""
+"""What a fault has held up is sent again after a back-off, and connections are made again."""
 
 
 class AnswersJudge:
