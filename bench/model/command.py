@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from .draw import drawn
 from .judge import RUNS_MIN
 from .record import Record
 from .report import markdown, print_tables
-from .scenario import TESTS, Scenario
+from .scenario import CALIBRATION, TESTS, Scenario
 from .session import Session
 
 CALIBRATION_RUNS = 3
@@ -56,6 +57,14 @@ RESULT = Path("bench-results/model.json")
     type=click.Path(path_type=Path, exists=True),
     help="Take these constants, and run no calibration scenario.",
 )
+@click.option(
+    "--calibrate",
+    "measured",
+    multiple=True,
+    metavar="TEXT",
+    help="Run only calibration scenarios whose name has this, and no other: the constants that they give are measured "
+    "again, the rest stays.",
+)
 @click.option("--keep-calibration", type=click.Path(path_type=Path), help="Write the measured constants here.")
 @click.option("--docs", type=click.Path(path_type=Path), help="Run nothing: write what the file has as this document.")
 def main(
@@ -69,6 +78,7 @@ def main(
     path: Path,
     resume: bool,
     calibration: Path | None,
+    measured: tuple[str, ...],
     keep_calibration: Path | None,
     docs: Path | None,
 ) -> None:
@@ -79,6 +89,7 @@ def main(
       python -m bench model --against nothing --scenarios tier   some of ours
       python -m bench model --random 7 --count 30                scenarios that are drawn, not chosen
       python -m bench model --random 7 --links-mb-s 20           where the network limits
+      python -m bench model --calibrate c-waves                  one constant again: what a wave takes to begin
       python -m bench model --resume                             continue after an interruption
       python -m bench model --docs docs/model-proof.md           the document, from the last session's file
 
@@ -90,8 +101,7 @@ def main(
         docs.write_text(markdown(_read(path)))
         console.print(f"written: {docs}")
         return
-    if seed is not None and wanted:
-        raise click.UsageError("--scenarios chooses, --random draws: give one")
+    _check_choice(wanted, seed, measured)
     if links_mb_s is not None and (why := refusal()):
         raise click.ClickException(f"networks that limit cannot be made here: {why}")
     record = _read(path) if resume and path.exists() else Record(path, command_line())
@@ -104,14 +114,25 @@ def main(
         machine = measured_machine(Path(path.parent if path.parent.exists() else "."), PROBE_BYTES)
     for system in _systems(against, console):
         session = Session(system, record, machine, console)
+        if measured:
+            session.calibrate(calibration_runs, _chosen(measured, CALIBRATION))
+            continue
         if calibration is None:
             session.calibrate(calibration_runs)
-        scenarios = _chosen(wanted) if seed is None else drawn(seed, count)
+        scenarios = _chosen(wanted, TESTS) if seed is None else drawn(seed, count)
         session.test([replace(each, links_mb_s=links_mb_s) for each in scenarios], runs)
     print_tables(record, console, runs)
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)
     console.print(f"Figures: {path}")
+
+
+def _check_choice(wanted: Sequence[str], seed: int | None, measured: Sequence[str]) -> None:
+    """UsageError if what to run is said twice."""
+    if seed is not None and wanted:
+        raise click.UsageError("--scenarios chooses, --random draws: give one")
+    if measured and (wanted or seed is not None):
+        raise click.UsageError("--calibrate measures constants and judges nothing: leave out --scenarios and --random")
 
 
 def _check_same(record: Record, seed: int | None, links_mb_s: float | None) -> None:
@@ -137,11 +158,11 @@ def _read(path: Path) -> Record:
         raise click.ClickException(f"{path} is no record of a session: {error}") from None
 
 
-def _chosen(wanted: tuple[str, ...]) -> list[Scenario]:
-    found = [scenario for scenario in TESTS if not wanted or any(text in scenario.name for text in wanted)]
+def _chosen(wanted: Sequence[str], among: Sequence[Scenario]) -> list[Scenario]:
+    found = [scenario for scenario in among if not wanted or any(text in scenario.name for text in wanted)]
     if not found:
-        names = "\n  ".join(scenario.name for scenario in TESTS)
-        raise click.UsageError(f"no test scenario has {' or '.join(wanted)} in its name:\n  {names}")
+        names = "\n  ".join(scenario.name for scenario in among)
+        raise click.UsageError(f"no scenario has {' or '.join(wanted)} in its name:\n  {names}")
     return found
 
 
