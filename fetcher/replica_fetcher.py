@@ -17,8 +17,8 @@ Rules:
   stalls is left out of the fetches until the disk has answered.
 * What is fetched, and what of it has to be looked at, is `wanted_partitions`.
 * A fetch waits long only if no bootstrap is under way. A replica that becomes ready during a long wait ends it, but not
-  what will be answered at once, because a replica is behind, nor an answer that has begun to arrive: its records would
-  be sent twice.
+  what will be answered at once, because a replica lacks records, nor an answer that has begun to arrive: its records
+  would be sent twice.
 * A replica that has not caught up is left out of the fetches while its throttle holds it back (replication_quota).
 
 Knows no wire format and no file: `LeaderEndpoint` and `FollowerPartition` are ports.
