@@ -42,7 +42,7 @@ from ..protocol.net import Address, KafkaClient
 from ..protocol.wire import BUFFER_TYPES
 from ..remote.core import OffsetAndEpoch
 from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
-from .ports import Arrived
+from .ports import Arrived, Begins, pass_over
 
 NOTHING: Final = memoryview(b"")
 _SESSION_ERRORS: Final = frozenset(
@@ -128,6 +128,7 @@ class BrokerEndpoint:
         touched: Collection[TopicIdPartition],
         limits: FetchLimits,
         arrived: Arrived,
+        begins: Begins = pass_over,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         for key in touched:
             request = partitions.get(key)
@@ -139,17 +140,19 @@ class BrokerEndpoint:
             if wire is not None:
                 self._wanted[key] = wire
         try:
-            answers = await self._fetch(limits, arrived)
+            answers = await self._fetch(limits, arrived, begins)
         except KafkaError as error:
             if error.code not in _SESSION_ERRORS:
                 raise KafkaError(error.code, f"broker {self._broker_id}: {error.message}") from error
-            answers = await self._fetch(limits, arrived)
+            answers = await self._fetch(limits, arrived, begins)
         fetched = {}
         for key, answer in answers.items():
             fetched[key] = _answer(answer)
         return fetched
 
-    async def _fetch(self, limits: FetchLimits, arrived: Arrived) -> Mapping[TopicIdPartition, FetchPartitionResponse]:
+    async def _fetch(
+        self, limits: FetchLimits, arrived: Arrived, begins: Begins
+    ) -> Mapping[TopicIdPartition, FetchPartitionResponse]:
         connection = await self._fetches.connection(self._address())
         session = self._session.next_request(self._wanted, self._touched)
         self._touched = {}
@@ -174,7 +177,7 @@ class BrokerEndpoint:
         timeout_s = limits.wait_max_ms / 1000 + self._timeout_s
         try:
             response = await connection.fetch(
-                request, timeout_s=timeout_s, arrived=report, partitions_max=len(self._wanted)
+                request, timeout_s=timeout_s, arrived=report, begins=begins, partitions_max=len(self._wanted)
             )
         except BaseException:
             self._session.request_failed()

@@ -18,6 +18,12 @@ from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetc
 
 Arrived = Callable[[TopicIdPartition, FetchedPartition], None]
 """Called with one partition's response while the responses of others are still on their way."""
+Begins = Callable[[], None]
+"""Called when the first bytes of a response are there."""
+
+
+def pass_over() -> None:
+    """Do nothing about the beginning of a response."""
 
 
 class LeaderEndpoint(Protocol):
@@ -32,11 +38,13 @@ class LeaderEndpoint(Protocol):
         touched: Collection[TopicIdPartition],
         limits: FetchLimits,
         arrived: Arrived,
+        begins: Begins = pass_over,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         """Fetch all of these and nothing else, in their order. What is not `touched` is asked for, or not, as before. A
         partition without news may be absent from the answer (KIP-227).
 
-        `arrived` may be called with answers beforehand, also where the fetch fails afterwards.
+        `arrived` may be called with answers beforehand, also where the fetch fails afterwards; `begins` before that,
+        where the response does not come in one piece.
         """
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:

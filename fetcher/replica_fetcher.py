@@ -16,7 +16,9 @@ Rules:
   the fault is ours, fails until it is added again. Only a failed fetch as such delays all of them. A replica whose disk
   stalls is left out of the fetches until the disk has answered.
 * What is fetched, and what of it has to be looked at, is `wanted_partitions`.
-* A fetch waits long only if no bootstrap is under way; a replica that becomes ready during a long wait ends it.
+* A fetch waits long only if no bootstrap is under way. A replica that becomes ready during a long wait ends it, but not
+  what will be answered at once, because a replica lacks records, nor an answer that has begun to arrive: its records
+  would be sent twice.
 * A replica that has not caught up is left out of the fetches while its throttle holds it back (replication_quota).
 
 Knows no wire format and no file: `LeaderEndpoint` and `FollowerPartition` are ports.
@@ -70,12 +72,17 @@ class LongFetch:
     task: asyncio.Task[None]
     is_ended: bool = False
     is_answered: bool = False
-    """An answer that arrives is not given up: the wait is over, and the session that it begins would be lost."""
+    """An answer that arrives is not given up: the wait is over, and the session that it begins would be lost, with the
+    records that are there already.
+    """
 
     def end(self) -> None:
         if not self.is_ended and not self.is_answered:
             self.is_ended = True
             self.task.cancel()
+
+    def begin_to_be_answered(self) -> None:
+        self.is_answered = True
 
     @property
     def is_only_ended(self) -> bool:
@@ -278,7 +285,7 @@ class ReplicaFetcher:
 
         def act(key: TopicIdPartition, answer: FetchedPartition) -> None:
             if self._long_fetch is not None:
-                self._long_fetch.is_answered = True
+                self._long_fetch.begin_to_be_answered()
             acted_upon.add(key)
             replica = self._answered(key, answer)
             if replica is not None:
@@ -291,6 +298,7 @@ class ReplicaFetcher:
             await self._delay_after(error)
             return
         self._fetch_failures = 0
+        self._wanted.answered()
         rest: list[tuple[FollowedReplica, FetchedPartition]] = []
         for key, answer in answers.items():
             replica = self._answered(key, answer) if key not in acted_upon else None
@@ -356,11 +364,13 @@ class ReplicaFetcher:
         """Nothing if the wait was ended because another replica became ready."""
         wanted, own = self._wanted, self._fetching
         assert own is not None, "a fetch without a task whose turn it is"
-        if wanted.is_bootstrapping:
+        if wanted.is_in_motion or wanted.is_behind:
             return await self._leader.fetch(wanted.requests, touched, self._limits_now(), arrived)
         self._long_fetch = fetch = LongFetch(own)
         try:
-            return await self._leader.fetch(wanted.requests, touched, self._limits_now(), arrived)
+            return await self._leader.fetch(
+                wanted.requests, touched, self._limits_now(), arrived, fetch.begin_to_be_answered
+            )
         except asyncio.CancelledError:
             if not fetch.is_only_ended:
                 raise
@@ -373,10 +383,10 @@ class ReplicaFetcher:
     def _limits_now(self) -> FetchLimits:
         """A fetch waits less long where something else is to be done soon."""
         config, wanted = self.config, self._wanted
-        if not wanted.is_bootstrapping and wanted.held_back_s is None:
+        if not wanted.is_in_motion and wanted.held_back_s is None:
             return self._limits
         wait_ms = config.wait_max_ms
-        if wanted.is_bootstrapping:
+        if wanted.is_in_motion:
             wait_ms = min(wait_ms, config.busy_wait_max_ms)
         if wanted.held_back_s is not None:
             wait_ms = min(wait_ms, math.ceil(wanted.held_back_s * 1000))

@@ -54,6 +54,8 @@ class WantedPartitions:
         self._max_bytes = max_bytes
         self._touched: dict[TopicIdPartition, None] = {}
         self._bootstrapping: set[TopicIdPartition] = set()
+        self._behind: set[TopicIdPartition] = set()
+        self._new: set[TopicIdPartition] = set()
         self._round: list[TopicIdPartition] = []
         """The replicas whose turn in this look at all is still to come, the last one first."""
         self._round_began_s = -math.inf
@@ -61,9 +63,23 @@ class WantedPartitions:
         """When the last look was; the first one has none to make up for."""
 
     @property
-    def is_bootstrapping(self) -> bool:
-        """Whether a replica was at the last look."""
-        return bool(self._bootstrapping)
+    def is_in_motion(self) -> bool:
+        """Whether at the last look a replica was bootstrapping, or is fetched for the first time: there may be nothing
+        to fetch of it, and others may become ready soon.
+        """
+        return bool(self._bootstrapping or self._new)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether one is fetched that has not caught up, from where no fetch was answered yet: the leader has records,
+        which are on their way as soon as it has the fetch.
+        """
+        return bool(self._behind)
+
+    def answered(self) -> None:
+        """The fetch of all `requests` was answered. What has got nothing stands where it did, and may wait."""
+        self._new.clear()
+        self._behind.clear()
 
     def touch(self, key: TopicIdPartition) -> None:
         """To be looked at before the next fetch."""
@@ -84,6 +100,7 @@ class WantedPartitions:
         for key in touched:
             replica, request = self._replicas.get(key), None
             self._bootstrapping.discard(key)
+            is_new = replica is not None and replica.asked is None
             if replica is not None:
                 request = self._request(key, replica) if self._is_due(replica, now_s) else None
                 if replica.state is ReplicaState.BOOTSTRAPPING:
@@ -91,12 +108,22 @@ class WantedPartitions:
                 elif replica.state in _BUSY and (request is None or not replica.is_caught_up):
                     self._touched[key] = None
             if request is not self.requests.get(key):
-                self.requests.pop(key, None)
+                is_new |= self.requests.pop(key, None) is None
+                self._note_behind(key, replica if request is not None else None, is_new=is_new)
                 if request is not None:
                     self.requests[key] = request
         if not self.requests:  # there is no fetch to tell of them
             self._touched |= touched
         return touched
+
+    def _note_behind(self, key: TopicIdPartition, replica: FollowedReplica | None, *, is_new: bool) -> None:
+        """It is fetched from another place than before; None: no longer."""
+        self._behind.discard(key)
+        self._new.discard(key)
+        if replica is not None and not replica.is_caught_up:
+            self._behind.add(key)
+            if is_new:
+                self._new.add(key)
 
     def _look_around(self, now_s: float) -> None:
         """Touch those whose turn has come."""

@@ -60,8 +60,9 @@ def signs_of_others(
     listed = sorted({each.name for each in configs if each.key in _LISTS and each.value not in free})
     if listed:
         found.append(
-            f"{_names(listed)}: {' or '.join(_LISTS)} is set already, by a plan that runs or that ended without taking"
-            " it away: wait for that, or remove it (`tierfetch configs alter --topic NAME --remove KEY`)"
+            f"{_names(listed)}: {' or '.join(_LISTS)} is set already, by a plan of the same topic that runs, or that"
+            " ended without taking it away: execute this one when `tierfetch reassign list` has nothing of the topic"
+            " left; if the config is there even then, remove it (`tierfetch configs alter --topic NAME --remove KEY`)"
         )
     return found
 

@@ -22,7 +22,7 @@ from .draw import drawn
 from .judge import RUNS_MIN
 from .record import Record
 from .report import markdown, print_tables
-from .scenario import NETWORKS, TESTS, Scenario
+from .scenario import CALIBRATION, NETWORKS, TESTS, Scenario
 from .session import Session
 
 CALIBRATION_RUNS = 3
@@ -62,6 +62,14 @@ RESULT = Path("bench-results/model.json")
     type=click.Path(path_type=Path, exists=True),
     help="Take these constants, and run no calibration scenario.",
 )
+@click.option(
+    "--calibrate",
+    "measured",
+    multiple=True,
+    metavar="TEXT",
+    help="Run only calibration scenarios whose name has this, and no other: the constants that they give are measured "
+    "again, the rest stays.",
+)
 @click.option("--keep-calibration", type=click.Path(path_type=Path), help="Write the measured constants here.")
 @click.option("--docs", type=click.Path(path_type=Path), help="Run nothing: write what the file has as this document.")
 def main(
@@ -76,6 +84,7 @@ def main(
     path: Path,
     resume: bool,
     calibration: Path | None,
+    measured: tuple[str, ...],
     keep_calibration: Path | None,
     docs: Path | None,
 ) -> None:
@@ -87,6 +96,7 @@ def main(
       python -m bench model --random 7 --count 30                scenarios that are drawn, not chosen
       python -m bench model --networks                           where racks' uplinks limit (drawn: with --random)
       python -m bench model --random 7 --links-mb-s 20           where each broker's link limits
+      python -m bench model --calibrate c-waves                  one constant again: what a wave takes to begin
       python -m bench model --resume                             continue after an interruption
       python -m bench model --docs docs/model-proof.md           the document, from the last session's file
 
@@ -99,6 +109,7 @@ def main(
         docs.write_text(markdown(_read(path)))
         console.print(f"written: {docs}")
         return
+    _check_choice(wanted, seed, measured)
     scenarios = _wished(wanted, seed, count, links_mb_s, networks=networks)
     if any(each.topology is not None for each in scenarios) and (why := refusal()):
         raise click.ClickException(f"networks that limit cannot be made here: {why}")
@@ -112,6 +123,9 @@ def main(
         machine = measured_machine(Path(path.parent if path.parent.exists() else "."), PROBE_BYTES)
     for system in _systems(against, console):
         session = Session(system, record, machine, console)
+        if measured:
+            session.calibrate(calibration_runs, _chosen(measured, CALIBRATION))
+            continue
         if calibration is None:
             session.calibrate(calibration_runs)
         session.test(scenarios, runs)
@@ -125,13 +139,19 @@ def _wished(
     wanted: tuple[str, ...], seed: int | None, count: int, links_mb_s: float | None, *, networks: bool
 ) -> list[Scenario]:
     """Return the test scenarios of these options. UsageError."""
-    if seed is not None and wanted:
-        raise click.UsageError("--scenarios chooses, --random draws: give one")
     if networks and links_mb_s is not None:
         raise click.UsageError("--networks has links of its own rates: give --links-mb-s without it")
     chooses_from = NETWORKS if networks else TESTS
     found = _chosen(wanted, chooses_from) if seed is None else drawn(seed, count, networks=networks)
     return [replace(each, links_mb_s=each.links_mb_s or links_mb_s) for each in found]
+
+
+def _check_choice(wanted: Sequence[str], seed: int | None, measured: Sequence[str]) -> None:
+    """UsageError if what to run is said twice."""
+    if seed is not None and wanted:
+        raise click.UsageError("--scenarios chooses, --random draws: give one")
+    if measured and (wanted or seed is not None):
+        raise click.UsageError("--calibrate measures constants and judges nothing: leave out --scenarios and --random")
 
 
 def _check_same(record: Record, seed: int | None, scenarios: Sequence[Scenario]) -> None:
@@ -160,11 +180,11 @@ def _read(path: Path) -> Record:
         raise click.ClickException(f"{path} is no record of a session: {error}") from None
 
 
-def _chosen(wanted: tuple[str, ...], of: Sequence[Scenario]) -> list[Scenario]:
-    found = [scenario for scenario in of if not wanted or any(text in scenario.name for text in wanted)]
+def _chosen(wanted: Sequence[str], among: Sequence[Scenario]) -> list[Scenario]:
+    found = [scenario for scenario in among if not wanted or any(text in scenario.name for text in wanted)]
     if not found:
-        names = "\n  ".join(scenario.name for scenario in of)
-        raise click.UsageError(f"no test scenario has {' or '.join(wanted)} in its name:\n  {names}")
+        names = "\n  ".join(scenario.name for scenario in among)
+        raise click.UsageError(f"no scenario has {' or '.join(wanted)} in its name:\n  {names}")
     return found
 
 

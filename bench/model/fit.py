@@ -82,7 +82,11 @@ def fitted(system: System, found: Mapping[str, Seen], usual: Calibration, origin
     missing = [name for name in NEEDED if name not in found]
     if missing:
         raise KeyError(", ".join(missing))
-    calibration = _plain(system, found, usual, origin)
+    return refitted(_plain(system, found, usual, origin), found)
+
+
+def refitted(calibration: Calibration, found: Mapping[str, Seen]) -> Calibration:
+    """`calibration` with the constants of those scenarios of `found` that need none of the first four."""
     if {"c-tier", "c-tier-many", "c-tier-slow"} <= found.keys():
         calibration = _with_tier(calibration, found)
     if "c-produce" in found:

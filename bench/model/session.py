@@ -22,7 +22,7 @@ from tierfetch.model import Calibrations, MachineRates, System
 from tierfetch.protocol import OperatorError
 
 from .failing import fail_over
-from .fit import fitted, seen
+from .fit import NEEDED, fitted, refitted, seen
 from .forecast import captured, failover_forecast, forecast, rebalance_forecast
 from .judge import judged
 from .lab import Lab, running
@@ -50,10 +50,10 @@ class Session:
 
     # --- scenarios --------------------------------------------------------------------------------------------------
 
-    def calibrate(self, runs: int) -> None:
+    def calibrate(self, runs: int, scenarios: Sequence[Scenario] = CALIBRATION) -> None:
         """Run what is not in the record yet, and put the constants there. What failed stays as it was."""
         done = self.record.completed(runs)
-        for scenario in CALIBRATION:
+        for scenario in scenarios:
             if (scenario.name, self.system) not in done:
                 self._guarded(self.record.entry(scenario, self.system, is_test=False), runs)
         self.fit()
@@ -67,14 +67,20 @@ class Session:
         }
         known = self.record.calibrations or Calibrations.default()
         origin = f"python -m bench model, {self.record.machine}, {time.strftime('%Y-%m-%d')}"
-        try:
-            calibration = fitted(self.system, found, known.systems[self.system], origin)
+        usual = known.systems[self.system]
+        missing = [name for name in NEEDED if name not in found]
+        if not missing:
+            calibration = fitted(self.system, found, usual, origin)
             series = [Series(tuple(each.seconds), tuple(each.loads), each.first_s) for each in entries]
             spread = spread_of(series, calibration.spread, self.machine.cores, origin)
             calibration = calibration.model_copy(update={"spread": spread})
-        except KeyError as error:
-            self.console.print(f"[red]{self.system}: {error} was not run: predictions use older constants[/]")
+        elif len(missing) < len(NEEDED) or not found:
+            names = ", ".join(missing)
+            self.console.print(f"[red]{self.system}: {names} was not run: predictions use older constants[/]")
             return
+        else:
+            of_these = f"{usual.origin}; {', '.join(found)}: {origin}"
+            calibration = refitted(usual, found).model_copy(update={"origin": of_these})
         systems = {**known.systems, self.system: calibration}
         self.record.calibrations = Calibrations(machine=self.machine, systems=systems)
         self.record.write()

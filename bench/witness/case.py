@@ -165,4 +165,8 @@ LARGE: Final = (
     Case(Kind.REPLACE, brokers=50, partitions=3_000, partition_kb=20, nic_mb_s=1, changed=5),
     Case(Kind.ADD, brokers=50, partitions=1_000, partition_kb=50, nic_mb_s=1, changed=5, wave_partitions=10),
 )
+LARGEST: Final = (
+    Case(Kind.REPLACE, brokers=200, partitions=4_000, partition_kb=50, nic_mb_s=1, changed=5),
+    Case(Kind.ADD, brokers=200, partitions=4_000, partition_kb=50, nic_mb_s=1, changed=5, wave_partitions=20),
+)
 """Where no test machine reaches."""

@@ -44,6 +44,7 @@ from tierfetch.sim.scenarios.controllers import (
 )
 
 from .case import TOPIC, Case, Kind
+from .course import Course
 
 CONTROLLER: Final = 1_000
 PORT: Final = 9092
@@ -54,16 +55,22 @@ PRODUCERS: Final = 16
 TIMEOUT_MS: Final = 60_000
 LIMIT_S: Final = 3_600.0
 """The limit of virtual time: what lasts longer never ends."""
+Replica = tuple[int, int]
+"""A partition's number, and a broker."""
 BATCH: Final = build_batch([Record(0, EPOCH_MS, None, bytes(RECORD_BYTES))], base_offset=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """`joined_s` of each move, in the order of a plan's or of partition and broker; `events` of the simulation."""
+    """`courses` of the moves, in the order of a plan's or of partition and broker; `events` of the simulation."""
 
-    joined_s: tuple[float, ...]
+    courses: tuple[Course, ...]
     events: int
     virtual_s: float
+
+    @property
+    def joined_s(self) -> tuple[float, ...]:
+        return tuple(each.joined_s for each in self.courses)
 
     @property
     def seconds(self) -> float:
@@ -85,7 +92,7 @@ def simulate_case(case: Case, plan: PlanFile | None, *, seed: int = 1, is_shaped
     with World(seed) as world:
         cluster = WitnessCluster(world, case)
 
-        async def scenario() -> tuple[float, ...]:
+        async def scenario() -> tuple[Course, ...]:
             await cluster.start()
             await cluster.load()
             if is_shaped:
@@ -94,8 +101,8 @@ def simulate_case(case: Case, plan: PlanFile | None, *, seed: int = 1, is_shaped
                 return await cluster.replace()
             return await cluster.carry_out(plan)
 
-        joined_s = world.run(scenario(), limit_s=LIMIT_S)
-        return Simulated(joined_s, world.loop.events, world.now_s)
+        courses = world.run(scenario(), limit_s=LIMIT_S)
+        return Simulated(courses, world.loop.events, world.now_s)
 
 
 class WitnessCluster:
@@ -131,8 +138,8 @@ class WitnessCluster:
             if self._case.disk_mb_s is not None and self._case.kind is Kind.REPLACE:
                 self._world.host(_host(broker)).device = Pipe(self._case.disk_mb_s * 1e6)
 
-    async def replace(self) -> tuple[float, ...]:
-        """Seconds from the start of the processes until each replica is in sync."""
+    async def replace(self) -> tuple[Course, ...]:
+        """The replicas of brokers whose processes start empty, at one moment."""
         changed = set(self._case.changed_ids)
         wanted = [
             (number, broker)
@@ -146,15 +153,15 @@ class WitnessCluster:
         await self._until(lambda: not any(broker in self._partition(each).isr for each, broker in wanted))
         began_s = self._world.now_s
         starts = [asyncio.create_task(self._start_broker(broker)) for broker in sorted(changed)]
-        joined_s = await self._joined(wanted, began_s)
+        courses = await self._watched(wanted, began_s, began_s)
         await asyncio.gather(*starts)
-        return joined_s
+        return courses
 
-    async def carry_out(self, plan: PlanFile) -> tuple[float, ...]:
-        """Seconds from the first order until each replica that comes is in sync, in the plan's order."""
+    async def carry_out(self, plan: PlanFile) -> tuple[Course, ...]:
+        """The replicas that come, in the plan's order; seconds since the first order."""
         began_s = self._world.now_s
-        found: dict[tuple[int, int], float] = {}
-        for wave in plan.waves:
+        found: list[Course] = []
+        for number, wave in enumerate(plan.waves):
             entries = [plan.partitions[place] for place in wave]
             wanted = [
                 (each.partition, broker)
@@ -162,10 +169,11 @@ class WitnessCluster:
                 for broker in each.replicas
                 if broker not in self._case.assignment[each.partition]
             ]
+            ordered_s = self._world.now_s
             await self._reassign((each.partition, each.replicas) for each in entries)
-            found |= dict(zip(wanted, await self._joined(wanted, began_s), strict=True))
+            found += await self._watched(wanted, began_s, ordered_s, number)
             await self._until(partial(self._are_in_place, entries))
-        return tuple(found.values())
+        return tuple(found)
 
     def _are_in_place(self, entries: Iterable[PlannedPartition]) -> bool:
         """Whether reassignments to these have ended: no replica is left of those that go."""
@@ -173,17 +181,37 @@ class WitnessCluster:
 
     # --- its parts --------------------------------------------------------------------------------------------------
 
-    async def _joined(self, wanted: Collection[tuple[int, int]], began_s: float) -> tuple[float, ...]:
-        found: dict[tuple[int, int], float] = {}
-        while len(found) < len(wanted):
+    async def _watched(
+        self, wanted: Collection[Replica], began_s: float, ordered_s: float, wave: int = 0
+    ) -> tuple[Course, ...]:
+        """Until all of them are in sync."""
+        filled: dict[Replica, tuple[float, float, float]] = {}
+        joined: dict[Replica, Course] = {}
+        while len(joined) < len(wanted):
             await asyncio.sleep(LOOK_S)
-            left = [each for each in wanted if each not in found]
-            found |= {
-                (number, broker): self._world.now_s - began_s
-                for number, broker in left
-                if broker in self._partition(number).isr
-            }
-        return tuple(found[each] for each in wanted)
+            now_s = self._world.now_s - began_s
+            for each in wanted:
+                if each not in filled and (begun_s := self._filled(*each)) is not None:
+                    asked_s, settled_s = (at_s - began_s for at_s in begun_s)
+                    filled[each] = asked_s, settled_s, now_s
+                if each not in joined and each[1] in self._partition(each[0]).isr:
+                    steps_s = filled.get(each, (now_s, now_s, now_s))
+                    joined[each] = Course(wave, ordered_s - began_s, *steps_s, now_s)
+        return tuple(joined[each] for each in wanted)
+
+    def _filled(self, number: int, broker: int) -> tuple[float, float] | None:
+        """When its broker first asked a leader about a replica, and knew where it begins; None while it lacks data."""
+        node: Broker | None = self._world.host(_host(broker)).node
+        if node is None:
+            return None
+        name = TopicPartition(TOPIC, number)
+        partition = node.hosted.partitions.get(name)
+        if partition is None or partition.log.state.log_end_offset < batches_of(self._case):
+            return None
+        progress = next((each.progress for key, each in node.fetchers.replicas() if key == partition.partition), None)
+        if progress is None or progress.first_fetch_at is None or progress.bootstrap_ended_at is None:
+            return None
+        return progress.first_fetch_at - EPOCH_MS / 1000, progress.bootstrap_ended_at - EPOCH_MS / 1000
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():  # noqa: ASYNC110 - virtual time waits for free

@@ -5,7 +5,9 @@
     start_s, setup_s     few partitions, many partitions
     fetch_s              many bytes of one partition
     fetch_bytes_per_s    many bytes of many partitions
-    wave_s               0: the next wave is ordered when the last one has ended
+    wave_s               a plan of small waves: what they take beside set-up and bytes
+
+The waves of a case are ordered one after the other, each when the one before has ended.
 
 They are fitted as those of real brokers are (`bench/model/fit.py`), and none of the cases is among those runs. CPU and
 tier cost nothing there. The error is that of the model's median, of the last replica and of the median one.
@@ -26,13 +28,15 @@ from tierfetch.model import Calibration, Calibrations
 from ..model.fit import INTERNAL_PARTITIONS, NEEDED, Seen, fitted
 from ..model.scenario import Scenario
 from .case import Case, Kind, ask
-from .cluster import Simulated, partition_bytes, simulate_case
+from .cluster import partition_bytes, simulate_case
+from .course import WaveCompared, compare_waves
 
 MEASURED: Final = {
     "c-small": Case(Kind.REPLACE, brokers=2, partitions=9, partition_kb=1_000, nic_mb_s=1, replication=2),
     "c-many": Case(Kind.REPLACE, brokers=2, partitions=96, partition_kb=500, nic_mb_s=1, replication=2),
     "c-large": Case(Kind.REPLACE, brokers=2, partitions=16, partition_kb=3_000, nic_mb_s=1, replication=2),
     "c-one": Case(Kind.REPLACE, brokers=2, partitions=1, partition_kb=20_000, nic_mb_s=1, replication=2),
+    "c-waves": Case(Kind.ADD, brokers=3, partitions=24, partition_kb=500, nic_mb_s=1, replication=2, wave_partitions=3),
 }
 COLUMNS: Final = ("case", "replicas", "predicted", "simulated", "error", "median replica's", "virtual", "CPU", "events")
 
@@ -50,6 +54,7 @@ class Compared:
     virtual_s: float
     events: int
     cpu_s: float
+    waves: tuple[WaveCompared, ...] = ()
 
     @property
     def error(self) -> float:
@@ -62,21 +67,26 @@ class Compared:
 
 def calibrated(seed: int = 1) -> Calibration:
     """Return the constants of simulated brokers."""
-    assert MEASURED.keys() == set(NEEDED)
-    found = {
-        name: _seen(name, case, simulate_case(case, None, seed=seed, is_shaped=False))
-        for name, case in MEASURED.items()
-    }
+    assert set(NEEDED) < MEASURED.keys()
     usual = Calibrations.default().systems["tierfetch"]
-    free = {"leader_cpu_s_per_gb": 0.0, "follower_cpu_s_per_gb": 0.0, "aux_s": 0.0, "retry_s": 0.0, "wave_s": 0.0}
+    found = {name: _seen(name, case, usual, seed) for name, case in MEASURED.items()}
+    free = {"leader_cpu_s_per_gb": 0.0, "follower_cpu_s_per_gb": 0.0, "aux_s": 0.0, "retry_s": 0.0}
     return fitted("tierfetch", found, usual.model_copy(update=free), "the simulated cluster")
 
 
-def _seen(name: str, case: Case, found: Simulated) -> Seen:
+def _seen(name: str, case: Case, usual: Calibration, seed: int) -> Seen:
     """What the fit asks for. There is no topic of the tier's metadata here, whose partitions it would add."""
-    replicas = len(found.joined_s)
-    scenario = Scenario(name=name, total_mb=1, partitions=max(1, replicas - INTERNAL_PARTITIONS))
-    return Seen(scenario, found.seconds, replicas * partition_bytes(case), 0.0, 0.0, 0.0)
+    asked = ask(case, partition_bytes(case), usual)
+    found = simulate_case(case, asked.plan, seed=seed, is_shaped=False)
+    replicas = len(found.courses)
+    scenario = Scenario(
+        name=name,
+        total_mb=1,
+        partitions=max(1, replicas - INTERNAL_PARTITIONS),
+        wave_partitions=case.wave_partitions,
+    )
+    waves = 1 if asked.plan is None else len({each.wave for each in found.courses})
+    return Seen(scenario, found.seconds, replicas * partition_bytes(case), 0.0, 0.0, 0.0, replicas, waves)
 
 
 def compare(case: Case, calibration: Calibration, *, seed: int = 1) -> Compared:
@@ -96,6 +106,7 @@ def compare(case: Case, calibration: Calibration, *, seed: int = 1) -> Compared:
         virtual_s=found.virtual_s,
         events=found.events,
         cpu_s=time.process_time() - began_s,
+        waves=compare_waves(predicted, found.courses),
     )
 
 

@@ -215,15 +215,17 @@ class Connection(StreamProtocol):
         *,
         timeout_s: float | None = None,
         arrived: Callable[[ArrivedAnswer], None] | None = None,
+        begins: Callable[[], None] | None = None,
         partitions_max: int | None = None,
     ) -> FetchResponse:
         """Return records as views of the one buffer in which the response was received. `arrived` is called with each
-        partition's answer before the response is whole, if it arrives in several pieces. With `partitions_max`, those
+        partition's answer before the response is whole, if it arrives in several pieces; and `begins`, where `arrived`
+        is given too, once the first of them is there. With `partitions_max`, those
         of the session, a response that has clearly more is refused as a bad one.
         """
         version = self.version_of(ApiKey.FETCH)
         elements_max = ELEMENTS_MAX if partitions_max is None else fetched_elements_max(partitions_max)
-        arriving = None if arrived is None else _tell(arrived, version, elements_max)
+        arriving = None if arrived is None else _tell(arrived, begins, version, elements_max)
         return await self._exchange(request, version, timeout_s, arriving, elements_max)
 
     async def _exchange(
@@ -469,13 +471,17 @@ def fetched_elements_max(partitions: int) -> int:
     return FETCHED_ELEMENTS_FREE + FETCHED_ELEMENTS_EACH * partitions
 
 
-def _tell(arrived: Callable[[ArrivedAnswer], None], version: int, elements_max: int) -> Arriving:
+def _tell(
+    arrived: Callable[[ArrivedAnswer], None], begins: Callable[[], None] | None, version: int, elements_max: int
+) -> Arriving:
     response: ArrivingFetchResponse | None = None
 
     def arriving(frame: memoryview, count: int) -> None:
         nonlocal response
         if response is None:
             response = ArrivingFetchResponse(frame, version, elements_max)
+            if begins is not None:
+                begins()
         for answer in response.arrived(count):
             arrived(answer)
 

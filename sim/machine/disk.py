@@ -482,7 +482,7 @@ class SimFile:
             begin_s = queue.read_at_s
         at_s = begin_s + disk.delay_s(WRITE_S)
         if data and disk.device is not None:
-            at_s = max(at_s, disk.device.passed_s(begin_s, len(data)))
+            at_s = max(at_s, disk.device.passed_s(now_s, begin_s, len(data)))
         queue.changed_at_s = at_s
         if at_s > queue.busy_until_s:
             queue.busy_until_s = at_s

@@ -48,9 +48,9 @@ class Link(Generic[Sender]):
 
     def arrival_s(self, now_s: float, rng: Random, size: int) -> float:
         """When bytes that leave now are there."""
-        left_s = now_s if self.out_of is None else self.out_of.passed_s(now_s, size)
+        left_s = now_s if self.out_of is None else self.out_of.passed_s(now_s, now_s, size)
         there_s = left_s + self.delay_s(rng, size)
-        return there_s if self.into is None else self.into.passed_s(there_s, size)
+        return there_s if self.into is None else self.into.passed_s(now_s, there_s, size)
 
     def slow_down(self, factor: float) -> None:
         """Compared with what a link is at first; 1 is as before."""

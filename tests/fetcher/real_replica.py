@@ -19,7 +19,7 @@ from tierfetch.fetcher.core.epoch_fetch import (
 )
 from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
-from tierfetch.fetcher.ports import Arrived
+from tierfetch.fetcher.ports import Arrived, Begins, pass_over
 from tierfetch.log.core import AppendOrigin, EpochEnd, LeaderEpochCache, LogConfig
 from tierfetch.log.disk import Disk
 from tierfetch.log.keeper.log_directory import LogServices
@@ -147,6 +147,7 @@ class RealLeader:
         touched: Collection[TopicIdPartition],
         limits: FetchLimits,
         arrived: Arrived,
+        begins: Begins = pass_over,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         (asked,) = partitions.values()
         self.calls.append(f"fetch {asked.fetch_offset}")

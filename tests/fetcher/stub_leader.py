@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from tierfetch.fetcher.core.epoch_fetch import (
     DivergingEpoch,
@@ -16,7 +16,7 @@ from tierfetch.fetcher.core.epoch_fetch import (
 )
 from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
-from tierfetch.fetcher.ports import Arrived
+from tierfetch.fetcher.ports import Arrived, Begins, pass_over
 from tierfetch.log.core import EpochEnd
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.topics import TopicIdPartition
@@ -49,6 +49,8 @@ class StubLeader:
         """Missing at the end of every answer with records."""
         self.begins_below = 0
         """How many records before its log start the first batch begins."""
+        self.begins_early: Callable[[], Awaitable[object]] | None = None
+        """Awaited in each fetch between the first bytes of the response and the rest."""
         self.tells_early = 0
         """So many answers of each fetch."""
         self.after_telling: Callable[[], object] = lambda: None
@@ -71,6 +73,7 @@ class StubLeader:
         touched: Collection[TopicIdPartition],
         limits: FetchLimits,
         arrived: Arrived,
+        begins: Begins = pass_over,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         wanted = list(partitions.values())
         asked = " ".join(
@@ -86,6 +89,9 @@ class StubLeader:
             except TimeoutError:
                 pass
             answers = {each.partition: self._answer(each) for each in wanted}
+        if self.begins_early is not None:
+            begins()
+            await self.begins_early()
         for partition in list(answers)[: self.tells_early]:
             arrived(partition, answers[partition])
         await asyncio.sleep(0)

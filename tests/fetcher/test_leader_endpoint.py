@@ -197,7 +197,11 @@ async def test_a_question_brings_the_partitions_answer_or_its_error(leader: Lead
 async def test_answers_are_told_while_others_are_on_their_way(leader: Leader, endpoint: BrokerEndpoint) -> None:
     leader.records = bytes(1_500_000)
     early: list[tuple[TopicIdPartition, FetchedPartition]] = []
-    answers = await endpoint.fetch(at(0, *PARTITIONS), PARTITIONS, LIMITS, lambda *told: early.append(told))
+    begun: list[int] = []
+    answers = await endpoint.fetch(
+        at(0, *PARTITIONS), PARTITIONS, LIMITS, lambda *told: early.append(told), lambda: begun.append(len(early))
+    )
+    assert begun == [0], "once, and before any answer is whole"
     assert [key for key, _ in early] == PARTITIONS[: len(early)]
     assert 1 <= len(early) <= len(PARTITIONS)
     assert all(answer == answers[key] for key, answer in early)

@@ -196,8 +196,52 @@ class TestSeveralPartitions:
         """The session of which it tells would be lost, and the next fetch would name every partition again."""
         cluster, _ = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
         async with cluster.running() as fetcher:
+            await cluster.until_caught_up()
+            await until(lambda: fetcher._long_fetch is not None)
             cluster.leader.tells_early = 1
             cluster.leader.after_telling = lambda: asyncio.get_running_loop().call_soon(fetcher._became_ready)
+            cluster.log.append(3, 5)
+            cluster.leader.changed()
+            await cluster.until_caught_up()
+            fetches = sum(call.startswith("fetch ") for call in cluster.leader.calls)
+            assert fetches - cluster.leader.fetches_answered <= 1, "but the one that waits now"
+
+    async def test_what_is_sent_to_a_replica_that_is_behind_is_not_given_up_for_another_that_is_ready(self) -> None:
+        """The leader has answered by the time at which the other is ready: what is on its way would be sent twice."""
+        cluster, other = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
+        async with cluster.running() as fetcher:
+            sending, sent = asyncio.Event(), asyncio.Event()
+
+            async def send(call: str) -> None:
+                if call.startswith("fetch ") and not sending.is_set():
+                    sending.set()
+                    await sent.wait()
+
+            cluster.leader.before_call = send
+            await sending.wait()
+            fetcher.add(other)
+            await until(lambda: fetcher.replicas[other.topic_id_partition].state is ReplicaState.FETCHING)
+            fetches = [call for call in cluster.leader.calls if call.startswith("fetch ")]
+            assert len(fetches) == 1
+            sent.set()
+            await cluster.until_caught_up()
+            await cluster.until_caught_up(other)
+            assert "close" not in cluster.leader.calls
+
+    async def test_records_of_which_the_first_bytes_are_there_are_not_given_up_either(self) -> None:
+        """The first partition's answer may be megabytes: they would be sent again, as often as a replica is ready."""
+        cluster, _ = self.cluster(config=replace(QUICK, wait_max_ms=60_000))
+        async with cluster.running() as fetcher:
+
+            async def a_replica_is_ready() -> None:
+                fetcher._became_ready()
+                await asyncio.sleep(0)
+
+            await cluster.until_caught_up()
+            await until(lambda: fetcher._long_fetch is not None)
+            cluster.leader.begins_early = a_replica_is_ready
+            cluster.log.append(3, 5)
+            cluster.leader.changed()
             await cluster.until_caught_up()
             fetches = sum(call.startswith("fetch ") for call in cluster.leader.calls)
             assert fetches - cluster.leader.fetches_answered <= 1, "but the one that waits now"

@@ -67,13 +67,47 @@ def test_a_replica_that_is_behind_is_looked_at_each_time_and_one_that_bootstraps
         wanted.touch(key)
     assert set(wanted.look(0.1)) == {PARTITION, OTHER}
     for _ in range(3):
-        assert (positions(wanted), wanted.is_bootstrapping) == ([("orders", 5)], True)
+        assert (positions(wanted), wanted.is_in_motion) == ([("orders", 5)], True)
         assert set(wanted.look(0.1)) == {PARTITION}
     replicas[PARTITION].is_caught_up, replicas[OTHER].state = True, ReplicaState.FETCHING
     wanted.touch(OTHER)
     assert set(wanted.look(0.1)) == {PARTITION, OTHER}
-    assert (positions(wanted), wanted.is_bootstrapping) == ([("orders", 5), ("payments", 5)], False)
+    assert (positions(wanted), wanted.is_in_motion) == ([("orders", 5), ("payments", 5)], False)
     assert list(wanted.look(0.1)) == []
+
+
+def test_a_replica_is_in_motion_until_a_fetch_of_it_is_answered_and_behind_while_answers_bring_records(
+    wanted: WantedPartitions, replicas: Replicas
+) -> None:
+    assert not wanted.is_behind
+    third = replace(OTHER, partition=3)
+    replicas[third] = following(third)
+    replicas[third].is_caught_up = False
+    wanted.touch(third)
+    wanted.look(0.1)
+    assert (wanted.is_in_motion, wanted.is_behind) == (True, True)
+    wanted.look(0.1)
+    assert wanted.is_in_motion, "the fetch failed"
+    wanted.answered()
+    replicas[third].partition.log.append(0)
+    wanted.look(0.1)
+    assert (wanted.is_in_motion, wanted.is_behind) == (False, True)
+    wanted.answered()
+    wanted.look(0.1)
+    assert not wanted.is_behind, "the answer had nothing of it"
+    replicas[third].partition.log.append(0)
+    wanted.look(0.1)
+    assert (wanted.is_in_motion, wanted.is_behind) == (False, True)
+    wanted.answered()
+    replicas[third] = following(third, end=7)
+    replicas[third].is_caught_up = False
+    wanted.touch(third)
+    wanted.look(0.1)
+    assert wanted.is_in_motion, "another replica under the same name, which may have nothing to fetch"
+    del replicas[third]
+    wanted.touch(third)
+    wanted.look(0.1)
+    assert (wanted.is_in_motion, wanted.is_behind) == (False, False)
 
 
 @pytest.mark.parametrize("state", [ReplicaState.BOOTSTRAPPING, ReplicaState.BACKOFF, ReplicaState.FAILED])

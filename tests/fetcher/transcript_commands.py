@@ -38,7 +38,7 @@ from tierfetch.fetcher.core.epoch_fetch import (
 from tierfetch.fetcher.core.leader_offsets import special_offset
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.fetcher.policy_registry import load_bootstrap_policy
-from tierfetch.fetcher.ports import Arrived
+from tierfetch.fetcher.ports import Arrived, Begins, pass_over
 from tierfetch.log.core import EpochEnd
 from tierfetch.protocol.errors import KafkaError
 from tierfetch.protocol.records import iter_batches
@@ -240,9 +240,10 @@ class TracingLeader:
         touched: Collection[TopicIdPartition],
         limits: FetchLimits,
         arrived: Arrived,
+        begins: Begins = pass_over,
     ) -> Mapping[TopicIdPartition, FetchedPartition]:
         wanted = list(partitions.values())
-        answers = await self._leader.fetch(partitions, touched, limits, arrived)
+        answers = await self._leader.fetch(partitions, touched, limits, arrived, begins)
         for asked in wanted:
             answer = answers[asked.partition]
             if answer.error or answer.diverging_epoch or answer.records:

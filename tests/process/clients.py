@@ -27,10 +27,18 @@ TIMEOUT_S = 60.0
 
 
 def create_topic(
-    servers: str, topic: str, *, partitions: int = 1, replicas: int = 2, configs: Mapping[str, str] | None = None
+    servers: str,
+    topic: str,
+    *,
+    partitions: int = 1,
+    replicas: int = 2,
+    placed: Sequence[Sequence[int]] | None = None,
+    configs: Mapping[str, str] | None = None,
 ) -> None:
-    """Returns once every one of `servers` that runs knows it; KafkaException if it is refused."""
-    create_topics(servers, [topic], partitions=partitions, replicas=replicas, configs=configs)
+    """Returns once every one of `servers` that runs knows it; KafkaException if it is refused. `placed` has the brokers
+    of each partition, in place of numbers of either.
+    """
+    create_topics(servers, [topic], partitions=partitions, replicas=replicas, placed=placed, configs=configs)
 
 
 def create_topics(
@@ -39,14 +47,22 @@ def create_topics(
     *,
     partitions: int = 1,
     replicas: int = 2,
+    placed: Sequence[Sequence[int]] | None = None,
     configs: Mapping[str, str] | None = None,
 ) -> None:
     """The same of several at once."""
     admin = AdminClient({**connecting.librdkafka(servers), "log_level": 0})
-    new = [
-        NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(configs or {}))
-        for topic in topics
-    ]
+    if placed is None:
+        new = [
+            NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(configs or {}))
+            for topic in topics
+        ]
+    else:
+        brokers = [list(each) for each in placed]
+        new = [
+            NewTopic(topic, num_partitions=len(brokers), replica_assignment=brokers, config=dict(configs or {}))
+            for topic in topics
+        ]
     for created in admin.create_topics(new, operation_timeout=TIMEOUT_S).values():
         created.result(TIMEOUT_S)
     for server in servers.split(","):

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 class Moved:
-    """One topic of two partitions, partition 0 with `SIZE_BYTES`, and the plan that moves both to other brokers."""
+    """One topic of two partitions, partition 0 with `SIZE_BYTES`, and the plan that moves both to other brokers: those
+    of `among` that they are not on. Two of four have a replica of each, of fewer only one.
+    """
 
-    def __init__(self, cluster: LocalCluster, topic: str, directory: Path, **configs: str) -> None:
+    def __init__(
+        self, cluster: LocalCluster, topic: str, directory: Path, *, among: Sequence[int] = BROKERS, **configs: str
+    ) -> None:
         self.cluster, self.topic = cluster, topic
-        create_topic(cluster.bootstrap_servers, topic, partitions=2, replicas=2, configs=configs)
+        placed = None if among is BROKERS else [[broker] for broker in among]
+        create_topic(cluster.bootstrap_servers, topic, partitions=2, replicas=2, placed=placed, configs=configs)
         Librdkafka().produce(cluster.bootstrap_servers, topic, [b"x" * 10_000] * (SIZE_BYTES // 10_000), "none")
         self.before = self.replicas()
-        self.target = [[broker for broker in BROKERS if broker not in each] for each in self.before]
+        self.target = [[broker for broker in among if broker not in each] for each in self.before]
         self.plan = directory / "plan.json"
         rows = [{"topic": topic, "partition": number, "replicas": each} for number, each in enumerate(self.target)]
         details = {"waves": [[0], [1]], "size_bytes": [2 * SIZE_BYTES, 0]}
@@ -85,8 +90,13 @@ class Moved:
 
     def wait_moving(self) -> None:
         for _ in poll(TIMEOUT_S, "the first wave to move"):
-            if len(self.replicas()[0]) == 4:
+            if self.is_moving:
                 return
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the first wave is under way: its partition has old and new replicas."""
+        return len(self.replicas()[0]) > len(self.before[0])
 
     def throttles(self) -> dict[str, str]:
         """Whatever is set for the topic or a broker."""
@@ -264,6 +274,24 @@ def test_C6_a_second_plan_on_the_same_brokers_is_refused(cluster: LocalCluster, 
     assert "done" in second.run("execute", "--throttle", "90 MB/s")
     assert second.replicas() == second.target
     assert second.throttles() == {}
+
+
+def test_C6_two_plans_on_brokers_of_their_own_run_at_once(cluster: LocalCluster, tmp_path: Path) -> None:
+    (tmp_path / "right").mkdir()
+    left = Moved(cluster, "left", tmp_path, among=(1, 2))
+    right = Moved(cluster, "right", tmp_path / "right", among=(3, 4))
+    process = left.start("execute", "--throttle", "400 kB/s")
+    left.wait_moving()
+    assert "done: 2 partitions" in right.run("execute", "--throttle", "90 MB/s")
+    assert right.replicas() == right.target
+    assert left.is_moving
+    assert left.throttles()["leader.replication.throttled.rate"] == "400000", "the other plan has taken it away"
+    assert left.configs().keys() >= {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
+    process.kill()
+    process.communicate(timeout=TIMEOUT_S)
+    assert "done: 2 partitions" in left.run("resume", "--throttle", "90 MB/s")
+    assert left.replicas() == left.target
+    assert left.throttles() == right.throttles() == {}
 
 
 def test_C6_a_broker_that_is_dead_at_the_end_has_no_throttle_when_it_is_back(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.bench.model.fit import INTERNAL_PARTITIONS, Seen, fitted
+from tierfetch.bench.model.fit import INTERNAL_PARTITIONS, Seen, fitted, refitted
 from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Scenario
 from tierfetch.model.calibration import Calibration, Calibrations
 from tierfetch.model.inventory_parts import Policy
@@ -122,6 +122,13 @@ def test_what_is_not_needed_may_be_missing() -> None:
     assert constants.retry_s == TRUE.retry_s
     assert constants.produce_weight == TRUE.produce_weight
     assert constants.start_s == pytest.approx(TRUE.start_s)
+
+
+def test_one_constant_is_measured_again_and_the_rest_stays() -> None:
+    before = TRUE.model_copy(update={"wave_s": 0.0})
+    assert refitted(before, {"c-waves": found()["c-waves"]}) == before.model_copy(
+        update={"wave_s": pytest.approx(TRUE.wave_s)}
+    )
 
 
 def test_noise_makes_no_constant_negative() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierfetch.bench.witness.case import LARGE, NIC_SHARES, SMALL, TOPIC, Case, Kind, ask
+from tierfetch.bench.witness.case import LARGE, LARGEST, NIC_SHARES, SMALL, TOPIC, Case, Kind, ask
 from tierfetch.bench.witness.cluster import BATCH, partition_bytes, simulate_case
 from tierfetch.bench.witness.witness import Compared, sentence
 from tierfetch.model import Calibrations
@@ -20,7 +20,7 @@ FETCH_WAIT_S = 0.5
 TINY_ADD = Case(Kind.ADD, brokers=5, partitions=20, partition_kb=200, nic_mb_s=0.5, wave_partitions=3)
 
 
-@pytest.mark.parametrize("case", [*SMALL, *LARGE], ids=lambda each: each.name)
+@pytest.mark.parametrize("case", [*SMALL, *LARGE, *LARGEST], ids=lambda each: each.name)
 def test_replicas_are_on_brokers_of_their_own_and_none_on_those_that_come(case: Case) -> None:
     assert len(case.assignment) == case.partitions
     assert all(len(set(replicas)) == case.replication for replicas in case.assignment)
