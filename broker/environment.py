@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from ..light_dataclass import dataclass
@@ -20,6 +20,9 @@ from ..remote import RemoteStorageManager, load_remote_storage
 from .cluster.view import ClusterView
 from .core.write_rules import IsOngoing
 from .share.persister import LeaderPersister
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 
 def wall_clock_ms() -> int:
@@ -62,3 +65,5 @@ class NodeEnvironment:
     share_persister: LeaderPersister | None = None
     """Keeps the state of share groups in the place of their coordinators, and turns share groups on; None where these
     do, once `share.version` is 1."""
+    process_metrics: Callable[[], Iterable[Metric]] | None = None
+    """Gives the metrics of the process; None: those that the operating system counts of this one."""

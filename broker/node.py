@@ -532,7 +532,7 @@ class _Composition:
             yield from move_metrics(broker.moves)
             yield from server_metrics(broker.server)
             yield from requests.histogram.collect()
-            yield from process_metrics()
+            yield from (self._environment.process_metrics or process_metrics)()
             yield from quota_families(self._quotas)
             yield from more()
 

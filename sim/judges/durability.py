@@ -23,6 +23,9 @@ LOG_SUFFIX: Final = ".log"
 SWAP_SUFFIX: Final = ".swap"
 """The suffix of a segment that the next start finishes renaming: one that was cleaned, or warmed."""
 QUORUM_STATE: Final = "quorum-state"
+SNAPSHOT_SUFFIX: Final = ".checkpoint"
+OFFSET_DIGITS: Final = 20
+"""The digits with which the name of a snapshot begins."""
 _HEADER: Final = Struct(">qi11xi")
 """Base offset, length behind these two, last offset delta."""
 _LENGTH_AT: Final = 12
@@ -91,6 +94,18 @@ class DurableLogs:
             return None
         document = json.loads(bytes(inode.durable))
         return DurableVote(document["leaderEpoch"], document["votedId"])
+
+    def snapshot_end(self, host: str, directory: Path) -> int:
+        """Return where the newest whole snapshot of the quorum's log ends that would survive a crash now; 0 if there is
+        none.
+        """
+        files = self._files_of(host).durable_files(directory)
+        ends = [
+            int(name[:OFFSET_DIGITS])
+            for name, inode in files.items()
+            if name.endswith(SNAPSHOT_SUFFIX) and name[:OFFSET_DIGITS].isdigit() and inode.durable == inode.content
+        ]
+        return max(ends, default=0)
 
     def _end_of(self, inode: Inode, base_offset: int) -> int:
         data = inode.durable

@@ -10,6 +10,7 @@ those of `core.partition` for the one partition, and
 | durable majority  | a leader's high watermark rises above what a majority of the voters has on its disks  |
 | own epoch commits | a leader's high watermark rises to the end of an earlier leader's records: these may  |
 |                   | still be overwritten (Raft 5.4.2)                                                     |
+| durable snapshot  | a log begins above 0, and no snapshot on the disk has what is below                   |
 
 A vote that no candidate ever heard of binds nobody: it may not have been on the disk.
 """
@@ -104,6 +105,8 @@ class QuorumJudge:
         """The candidate that was voted for, by host, process and epoch."""
         self._counted: dict[tuple[int, int], int] = {}
         """The candidate that counts a vote, by voter and epoch."""
+        self.installed = 0
+        """How often a snapshot took the place of a log."""
 
     def look(self, process: Process) -> None:
         """Look at the replica of this process, after an event of its own. InvariantViolationError."""
@@ -158,6 +161,10 @@ class QuorumJudge:
         if is_leader and (before is None or before.role.state is not RaftState.LEADER):
             self._publish(QuorumLeaderElected(host))
         self._check_votes(process, replica)
+        if before is None or before.log_start_offset != seen.log_start_offset:
+            self._check_snapshot(host, seen.log_start_offset)
+            has_jumped = before is not None and before.log_end_offset != seen.log_end_offset
+            self.installed += has_jumped and seen.log_start_offset == seen.log_end_offset
         # The commit of its own removal is the last thing that a leader does.
         has_resigned = before is not None and before.role.state is RaftState.LEADER and before.epoch == seen.epoch
         leads = is_leader or (has_resigned and status.state is RaftState.RESIGNED)
@@ -252,6 +259,11 @@ class QuorumJudge:
         if 2 * len(holders) <= len(voters):
             detail = f"{process.host} commits up to {end}, which is on the disks of {holders} of {voters} only"
             raise InvariantViolationError("durable majority", detail)
+
+    def _check_snapshot(self, host: str, log_start_offset: int) -> None:
+        if log_start_offset > 0 and (end := self._disks.snapshot_end(host, DIRECTORY)) < log_start_offset:
+            detail = f"the log of {host} begins at {log_start_offset}, the snapshots on its disk end at {end}"
+            raise InvariantViolationError("durable snapshot", detail)
 
     @staticmethod
     def _check_one(earlier: int, candidate: int, voter: int, epoch: int) -> None:

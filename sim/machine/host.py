@@ -266,6 +266,7 @@ class Host:
             lock_directory=self._lock_directory,
             open_remote_storage=lambda name, config, prefix: world.store.storage(self.name),
             is_ongoing=self.is_ongoing,
+            process_metrics=tuple,
         )
 
     def open_disk(self) -> SimDisk:

@@ -14,6 +14,7 @@ controller_taps  It publishes heartbeats at the controllers' listeners, and hold
 controllers      A controller's process on a simulated host, and a quorum's.
 final_reads      `FinalReads` reads the main topic once a run is over.
 lives            It has clients of a place follow one another.
+looks/           Operators ask what they ask of a cluster at rest, and change something last.
 operations/      A grammar of actions: rows that are drawn by weight, done, and replayed.
 operator         `Operator` does what operators do at a moment that a seed chooses.
 parties          `Parties` are the groups of a cluster: workers, members of a share group.

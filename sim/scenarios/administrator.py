@@ -199,6 +199,11 @@ class Administrator:
                 await self._assign(partition, (first, *(each for each in now.replicas if each != first)))
                 await self._elect(partition.topic_partition, PREFERRED)
 
+    @property
+    def brokers(self) -> Brokers:
+        """What gives the brokers by id, None for one that is down."""
+        return self._brokers
+
     async def close(self) -> None:
         await self._client.close()
         await self._producer.close()

@@ -4,7 +4,7 @@ store, clients, an administrator who changes the cluster, and the faults of a sc
     start -> clients and administrator begin -> safety phase: the schedule's faults -> heal, and start what is down
           -> clients and administrator end -> converge, within `CONVERGE_S` -> idle, measured
           -> in half of the seeds a broker loses its disk, and they converge again
-          -> read everything, converge, look at every file -> judge
+          -> read everything, converge, look at every file, judge -> ask what operators ask (`looks`)
 
 Nothing stands in for a node: who leads, who is in sync and who is fenced is decided by the production controllers. What
 differs from seed to seed beside the faults is `ClusterOptions`. Segments are small and local retention short, so that
@@ -79,7 +79,7 @@ from .administrator import GROUP_VERSION, SHARE_VERSION, Administrator
 from .cluster_clients import ClusterClients, Work
 from .cluster_nodes import ClusterNodes
 from .cluster_options import BROKERS, CLIENTS, PORT, ClusterOptions, start_groups
-from .cluster_state import lags, metadata_changes, unsettled
+from .cluster_state import lags, metadata_changes, thin, unsettled
 from .cluster_voters import ClusterVoters
 from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
@@ -195,6 +195,7 @@ class ClusterScenario:
             rises=self.options.rises,
             share_offsets=self._make_resets() if self.options.resets else None,
             voters=self.voters.operator,
+            clocks=lambda: [self.world.host(name).clock for name in BROKERS],
         )
         self.operations = Operations(ROWS, self._crew, self._do, self.world.record)
         controllers = self.nodes.controller_ids
@@ -403,13 +404,8 @@ class ClusterScenario:
         changers = (self.administrator, self.operator, self.parties, self._crew)
         by_config = Counter({"unclean elections by config": self.truth.unclean_elections})
         changed = sum((each.changed for each in changers), by_config)
-        return Tallies(
-            dict(self.injector.injected),
-            self.history.acknowledged,
-            self.records_checked,
-            self.records_excused,
-            dict(changed),
-        )
+        checked, excused = self.records_checked, self.records_excused
+        return Tallies(dict(self.injector.injected), self.history.acknowledged, checked, excused, dict(changed))
 
     def option_texts(self) -> dict[str, str]:
         return {key: str(value) for key, value in asdict(self.options).items()}
@@ -587,6 +583,8 @@ class ClusterScenario:
             self.injector.exchange_disk(name)
             await self.nodes.start(name)
             await self._converge(self.world.now_s + CONVERGE_S)
+            if self.options.warms and not self.anomalies:
+                await self._wait_out("still thin", lambda: thin(self.nodes.brokers()), self.world.now_s + CONVERGE_S)
 
     async def _probe_tier(self) -> None:
         """See how a tier that is slow is felt. Brokers restart first: their caches are empty then."""
@@ -637,6 +635,7 @@ class ClusterScenario:
         self.anomalies += self.voters.anomalies()
         await self._converge(self.world.now_s + CONVERGE_S)
         self._look_at_files()
+        self.anomalies += [] if self.anomalies else await self._crew.looks_at_last()
 
     def _look_at_files(self) -> None:
         """At rest: a leader that was elected meanwhile may have had to read the remote log metadata first."""

@@ -35,6 +35,7 @@ READERS_RACK: Final = "b"
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 CLIENTS: Final = ("producers", "readers")
 PORT: Final = 9092
+METRICS_PORT: Final = 9404
 SAFETY_MS: Final = 15_000
 FLUSH_NEVER: Final = 2**63 - 1
 SMALL_FETCH_BYTES: Final = 1_500
@@ -55,6 +56,8 @@ NO_LIMIT: Final = -1
 WARMS_SHARE: Final = 0.2
 CLASSIC_SHARE: Final = 0.5
 """The share of seeds of `workers` whose group is of the classic protocol."""
+EXPIRY_CHECK_MS: Final = 100_000
+"""How often brokers look for groups and transactional ids that have expired: most runs are over by then."""
 CONSUMER_SESSION_MS: Final = 2_000
 SHARE_SESSION_MS: Final = 2_000
 DIRECTORIES_SHARE: Final = 0.1
@@ -62,6 +65,11 @@ DIRECTORIES_SHARE: Final = 0.1
 DIRECTORY_HANG_MS: Final = 1_500
 UNCLEAN_SHARE: Final = 0.15
 """The share of seeds in which unclean elections are allowed at times, and the main topic begins so."""
+AUTHORIZER_SHARE: Final = 0.2
+AUTHORIZER: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 METADATA_VERSION_MAX: Final = NEW_CLUSTER_LEVELS[METADATA_VERSION]
 METADATA_VERSIONS: Final = (METADATA_VERSION_MAX,) * 27 + (25, 28, 29)
 """What clusters begin with; 4.0-IV3, and those around the one that brokers ask for pending uploads from."""
@@ -87,9 +95,10 @@ class ClusterOptions:
     retention is long, or nothing would be missing. With `racks`, readers in one read from followers (KIP-392). The main
     topic has one of the two retentions, or none. Brokers have one log directory, or several. `workers`: the places of a
     group that consumes and produces, in the classic protocol or that of KIP-848. `sharers`: those of a share group.
-    `unclean`: unclean elections are allowed at times. The cluster begins at `metadata_version`. Members of the share
-    group renew locks (`renews`); the offsets of another one are reset (`resets`); share.version rises late. Voters of
-    the quorum change (`changing_voters`), `spares` more controllers may become some; with `auto_join` by themselves.
+    `unclean`: unclean elections are allowed at times. `authorizes`: nodes have an authorizer, whose super user all are.
+    The cluster begins at `metadata_version`. Members of the share group renew locks (`renews`); the offsets of another
+    one are reset (`resets`); share.version rises late. Voters of the quorum change (`changing_voters`), `spares` more
+    controllers may become some; with `auto_join` by themselves.
     """
 
     partitions: int
@@ -128,6 +137,7 @@ class ClusterOptions:
     classic_group: bool = True
     sharers: int = 0
     unclean: bool = False
+    authorizes: bool = False
     metadata_version: int = METADATA_VERSION_MAX
     renews: bool = False
     resets: bool = False
@@ -150,6 +160,7 @@ class ClusterOptions:
             log_directories=2 if chance("log directories").random() < DIRECTORIES_SHARE else 1,
             move_bytes_per_s=chance("move rate").choice(MOVE_RATES),
             unclean=chance("unclean").random() < UNCLEAN_SHARE,
+            authorizes=chance("authorizer").random() < AUTHORIZER_SHARE,
             metadata_version=chance("metadata version").choice(METADATA_VERSIONS),
         )._with_voters(chance("metadata voters"))
         warms = rng.random() < WARMS_SHARE
@@ -341,6 +352,7 @@ class ClusterOptions:
             "controller.quorum.fetch.timeout.ms": str(self.fetch_timeout_ms),
             "controller.quorum.request.timeout.ms": "1000",
             "thin.replica.warm.ms": str(self.thin_warm_ms),
+            **(AUTHORIZER if self.authorizes else {}),
         }
 
     @property
@@ -404,6 +416,8 @@ class ClusterOptions:
             **self._share_keys,
             "node.id": str(BROKERS[name]),
             "listeners": f"PLAINTEXT://{name}:{PORT}",
+            "metrics.host": name,
+            "metrics.port": str(METRICS_PORT),
             "log.dirs": ",".join(str(path) for path in LOG_DIRECTORIES[: self.log_directories]),
             "log.dir.hang.timeout.ms": str(DIRECTORY_HANG_MS),
             "replica.alter.log.dirs.io.max.bytes.per.second": str(self.move_bytes_per_s),
@@ -425,6 +439,8 @@ class ClusterOptions:
             "group.consumer.heartbeat.interval.ms": "500",
             "group.consumer.min.heartbeat.interval.ms": "500",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+            "transaction.remove.expired.transaction.cleanup.interval.ms": str(EXPIRY_CHECK_MS),
+            "offsets.retention.check.interval.ms": str(EXPIRY_CHECK_MS),
             "remote.log.storage.system.enable": "true",
             "remote.log.storage.manager.plugin": "local",
             "remote.log.manager.task.interval.ms": "300",

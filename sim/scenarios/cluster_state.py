@@ -107,6 +107,16 @@ def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]
             yield str(name.topic_partition), f"is tiered up to {tiered_end}, closed segments end at {wanted}"
 
 
+def thin(brokers: Brokers) -> list[tuple[str, str]]:
+    """Return the replicas that are not filled from the tier, and do not count as full by their age, either."""
+    return [
+        (str(name), f"is thin on broker {node_id}, for {left_ms} ms at most")
+        for node_id, broker in brokers.items()
+        if broker is not None
+        for name, left_ms in broker.thin.warm_in_ms().items()
+    ]
+
+
 def lags(truth: ClusterTruth, brokers: Callable[[], Brokers]) -> Iterator[Lag]:
     """Yield the partitions whose leader has to copy something."""
     for name, leader, log, ledger in _ledgers(truth, brokers()):

@@ -1,14 +1,17 @@
 """The quorum's scenario: three or five voters and an observer, appends, snapshots, and the faults of a schedule. In
-some seeds there are more controllers, and voters are added, removed and moved (`operations.voters`).
+some seeds there are more controllers, and voters are added, removed and moved (`operations.voters`). In some the log
+is trimmed: it begins with the newest snapshot, which replicas that lag, or begin with an empty disk, have to fetch.
 
     start -> appenders begin -> safety phase: the schedule's faults -> heal, and start what is down
-          -> appenders end -> converge, within `CONVERGE_S` -> look at every log -> judge -> probe (`quorum_probes`)
+          -> appenders end -> converge, within `CONVERGE_S` -> where the log is trimmed, the observer gets an empty disk
+          -> look at every log -> judge -> probe (`quorum_probes`)
 
 After every event, over the tables of `judges.quorum_replicas`:
 
 | invariant             | violated when                                                                             |
 |-----------------------|-------------------------------------------------------------------------------------------|
 | same state machine    | two nodes apply different records at one offset, or one applies an offset twice           |
+| same snapshot         | a node loads a snapshot that is not what was applied below its end, or that takes it back |
 
 The quorum flushes before it acknowledges: no crash allowed a loss. Voters are never wiped here, for a static quorum
 does not survive that (KIP-853 says why); the observer is.
@@ -20,6 +23,7 @@ timeouts.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import asdict, field, replace
@@ -98,6 +102,12 @@ RECORD_BYTES: Final = 16
 DYNAMIC_SHARE: Final = 0.35
 """The share of seeds whose voters change."""
 CHANGE_GAP_MS: Final = (700, 2_000)
+TRIMMED_SHARE: Final = 0.4
+"""The share of the seeds with snapshots in which the log begins with the newest one."""
+TRIMMED: Final = {"metadata.max.retention.bytes": "0", "metadata.log.segment.ms": "1500"}
+"""What is below the newest snapshot is removed with it, once its segment is closed."""
+DOWNLOAD_S: Final = 0.4
+"""The leader of an observer with an empty disk may resign within this time."""
 LEADS_ALONE_WITH: Final = 2
 """So few voters do not lead without each other."""
 AVAILABLE_TIMEOUTS: Final = 10
@@ -118,6 +128,7 @@ class QuorumOptions:
     election_timeout_ms: int
     snapshot_every_records: int
     fetch_max_bytes: int
+    trims: bool = False
     spares: int = 0
     is_static_at_first: bool = True
     auto_join: bool = False
@@ -126,6 +137,8 @@ class QuorumOptions:
     @classmethod
     def drawn(cls, chance: Chance) -> QuorumOptions:
         drawn, rng = cls._drawn(chance("options")), chance("voters")
+        if drawn.snapshot_every_records:
+            drawn = replace(drawn, trims=chance("trims").random() < TRIMMED_SHARE)
         if rng.random() >= DYNAMIC_SHARE:
             return drawn
         return replace(
@@ -189,6 +202,7 @@ class QuorumOptions:
             "controller.quorum.election.timeout.ms": str(self.election_timeout_ms),
             "controller.quorum.request.timeout.ms": "1000",
             "controller.quorum.fetch.max.bytes": str(self.fetch_max_bytes),
+            **(TRIMMED if self.trims else {}),
         }
 
 
@@ -216,7 +230,11 @@ class _StateMachine:
         self.last_append_time_ms = batch.append_time_ms
 
     def on_load_snapshot(self, snapshot: SnapshotContent) -> None:
+        if snapshot.offset < self.next_offset:
+            detail = f"{self.process} loads one up to offset {snapshot.offset} after {self.next_offset - 1}"
+            raise InvariantViolationError("same snapshot", detail)
         self.values = dict(decode(record) for batch in snapshot.batches for record in batch)
+        self.run.loaded(self.process, snapshot.offset, self.values)
         self.next_offset, self.last_epoch = snapshot.offset, snapshot.epoch
         self.last_append_time_ms = snapshot.last_append_time_ms
         self.snapshot_at = len(self.values)
@@ -309,8 +327,8 @@ class QuorumScenario:
         return {key: str(value) for key, value in asdict(self.options).items()}
 
     def tallies(self) -> Tallies:
-        changed = dict(self._operator.changed)
-        return Tallies(dict(self.injector.injected), self.history.acknowledged, self._checked, 0, changed)
+        changed = self._operator.changed + Counter({"snapshots installed": self._replicas_judge.installed})
+        return Tallies(dict(self.injector.injected), self.history.acknowledged, self._checked, 0, dict(changed))
 
     # -- the run ------------------------------------------------------------------------------------------------------
 
@@ -333,6 +351,8 @@ class QuorumScenario:
             for task in [*upkeep, *changes, *clients]:
                 task.cancel()
             await asyncio.gather(*upkeep, *changes, *clients, return_exceptions=True)
+        if not self.anomalies and self.options.trims:
+            await self._welcome_newcomer()
         if not self.anomalies:
             self._judge()
         if not self.anomalies:
@@ -366,6 +386,17 @@ class QuorumScenario:
                 self.anomalies += [Anomaly("not converged", PARTITION, reason) for reason in reasons]
                 return
             await asyncio.sleep(CHECK_S)
+
+    async def _welcome_newcomer(self) -> None:
+        """The observer gets an empty disk: it has to fetch a snapshot, whose leader may resign meanwhile."""
+        name, rng = controller_host(OBSERVER), self.world.rng("newcomer")
+        self.injector.exchange_disk(name)
+        await self._start(name)
+        await asyncio.sleep(rng.uniform(0, DOWNLOAD_S))
+        if rng.random() < 0.5:
+            self.move_leaders()
+            await asyncio.sleep(CHECK_S)  # until then it seems to be at rest
+        await self._converge(self.world.now_s + CONVERGE_S)
 
     async def _probe(self) -> None:
         """Every node runs, and keeps running."""
@@ -478,6 +509,14 @@ class QuorumScenario:
             self.history.polls.append(
                 Poll(process, PARTITION, batch.base_offset, batch.last_offset + 1, records, now_ms, now_ms)
             )
+
+    def loaded(self, process: str, end_offset: int, values: Mapping[int, int]) -> None:
+        """A node has these values from a snapshot up to an offset. InvariantViolationError."""
+        right = {offset: value for records in self._truth.values() for offset, value in records if offset < end_offset}
+        if values != right:
+            differing = sorted(dict(values.items() ^ right.items()))[:10]
+            detail = f"{process} loads one up to offset {end_offset} with other values at {differing}"
+            raise InvariantViolationError("same snapshot", detail)
 
     # -- what the injector asks ---------------------------------------------------------------------------------------
 

@@ -133,6 +133,13 @@ class TestOrphans:
         left = remote(1, 0, 100, state=STARTED, broker_id=OTHER, at_ms=0)
         assert AbandonOrphan(segment_id(1)) in plan(view(remote=(left,), policy=policy(mode)), NOW)
 
+    def test_R3_an_attempt_below_the_log_start_waits_for_no_proof(self) -> None:
+        left = remote(1, 0, 100, state=STARTED, broker_id=OTHER, at_ms=0)
+        expired = view(
+            remote=(left, remote(2, 50, 200)), log_start_offset=100, closed=(local(100, 200),), proven=frozenset()
+        )
+        assert plan(expired, NOW)[-1] == AbandonOrphan(segment_id(1))
+
     def test_R3_follower_sweeps_nothing(self) -> None:
         left = remote(1, 0, 100, state=STARTED)
         assert plan(view(remote=(left,), leader_epoch=None), NOW) == []

@@ -24,7 +24,7 @@ from tierfetch.sim.judges.core.judge import Judges
 from tierfetch.sim.judges.core.truth import ClusterTruth
 from tierfetch.sim.machine.clock import EPOCH_MS
 from tierfetch.sim.machine.world import World
-from tierfetch.sim.scenarios.cluster_state import _of_deleted_topics, _of_leftovers, _of_tier, lags
+from tierfetch.sim.scenarios.cluster_state import _of_deleted_topics, _of_leftovers, _of_tier, lags, thin
 
 GONE = TopicIdPartition(UUID(int=1), "side-1", 0)
 KEY = f"{partition_directory(GONE)}/{0:020}-AAAAAAAAAAAAAAAAAAAAAA.log"
@@ -183,3 +183,10 @@ def test_at_the_end_all_is_in_the_tier_whoever_has_begun_a_copy() -> None:
 
     assert reasons(STARTED, FINISHED) == ["is tiered up to 10, closed segments end at 30"]
     assert reasons(STARTED) == reasons(STARTED, leader=2) == ["is tiered up to 0, closed segments end at 30"]
+
+
+def test_thin_replicas_are_those_that_brokers_wait_for() -> None:
+    broker = SimpleNamespace(thin=SimpleNamespace(warm_in_ms=lambda: {NAME.topic_partition: 700}))
+    full = SimpleNamespace(thin=SimpleNamespace(warm_in_ms=dict))
+    brokers: Any = {1: broker, 2: full, 3: None}
+    assert thin(brokers) == [(str(NAME.topic_partition), "is thin on broker 1, for 700 ms at most")]

@@ -52,6 +52,22 @@ def test_only_what_was_synced_counts_and_only_under_a_durable_name() -> None:
     assert not machine.holds(5)
 
 
+def test_a_snapshot_counts_with_all_its_bytes_under_a_durable_name() -> None:
+    machine = Machine()
+    newest = lambda: machine.logs.snapshot_end("a", DIRECTORY)  # noqa: E731
+    assert newest() == 0
+    for end_offset, suffix in ((7, ".checkpoint"), (30, ".checkpoint.part"), (5, ".checkpoint")):
+        inode = machine.files.open(DIRECTORY / f"{end_offset:020}-0000000003{suffix}", create=True)
+        inode.change(0, b"a snapshot")
+        inode.sync(1)
+    machine.files.open(DIRECTORY / "leader-epoch-checkpoint", create=True)
+    assert newest() == 0
+    machine.files.sync_names(DIRECTORY)
+    assert newest() == 7
+    machine.files.open(DIRECTORY / f"{7:020}-0000000003.checkpoint", create=False).change(0, b"another")
+    assert newest() == 5
+
+
 def test_a_process_that_starts_finds_what_the_page_cache_has_up_to_the_first_gap() -> None:
     machine = Machine()
     found_end = lambda: machine.logs.found_end("a", DIRECTORY)  # noqa: E731

@@ -37,6 +37,7 @@ class Scene:
         self.on_disk: dict[str, DurableVote] = {}
         self.lasts: dict[str, OffsetAndEpoch] = {}
         self.durable: dict[str, int] = {}
+        self.snapshots: dict[str, int] = {}
         self.judge = QuorumJudge(
             NODES,
             self.replicas.get,
@@ -50,6 +51,15 @@ class Scene:
 
     def holds(self, host: str, _: Path, end_offset: int) -> bool:
         return self.durable.get(host, 0) >= end_offset
+
+    def snapshot_end(self, host: str, _: Path) -> int:
+        return self.snapshots.get(host, 0)
+
+    def begin_at(self, start_offset: int, end_offset: int) -> None:
+        """The log of node 1 has these bounds."""
+        log = _log(end_offset, LeaderEpochCache(), start_offset)
+        self.replicas["one"] = _replica(RaftState.FOLLOWER, LeaderAndEpoch(2, 5), None, (), 0, log)
+        self.judge.look(Process("one", 1))
 
     def commit(self, high_watermark: int, *epochs: tuple[int, int], epoch: int = 5) -> None:
         """Node 1 leads, first with nothing committed."""
@@ -78,10 +88,10 @@ class Scene:
         self.judge.look(Process(host, run))
 
 
-def _log(end_offset: int, epochs: LeaderEpochCache) -> SimpleNamespace:
-    state = SimpleNamespace(log_start_offset=0, log_end_offset=end_offset, epochs=epochs)
+def _log(end_offset: int, epochs: LeaderEpochCache, start_offset: int = 0) -> SimpleNamespace:
+    state = SimpleNamespace(log_start_offset=start_offset, log_end_offset=end_offset, epochs=epochs)
     return SimpleNamespace(
-        log_start_offset=0, log_end_offset=end_offset, epochs=epochs, _log=SimpleNamespace(state=state)
+        log_start_offset=start_offset, log_end_offset=end_offset, epochs=epochs, _log=SimpleNamespace(state=state)
     )
 
 
@@ -139,6 +149,7 @@ def _replica(
 def test_whatever_is_judged_is_looked_at_when_it_changes_and_only_then(path: str, value: Any) -> None:
     scene, looks, process = Scene(), [], Process("one", 1)
     scene.judge.invariants.observe = looks.append  # type: ignore[method-assign]
+    scene.snapshots["one"] = 1
     log = _log(10, LeaderEpochCache())
     replica = _replica(RaftState.CANDIDATE, LeaderAndEpoch(None, 5), None, (1,), 0, log)
     replica._core._replica.role = Candidate(0, Poll({1}))
@@ -218,6 +229,29 @@ def test_a_leader_commits_what_a_majority_has_on_its_disks() -> None:
     scene.durable = {"one": 7, "two": 3, "three": 6}
     with pytest.raises(InvariantViolationError, match=r"durable majority: .*7, which is on the disks of \['one'\]"):
         scene.commit(7, (5, 2))
+
+
+def test_a_log_begins_with_a_snapshot_that_is_on_the_disk() -> None:
+    scene = Scene()
+    scene.begin_at(0, 10)
+    scene.snapshots["one"] = 7
+    scene.begin_at(7, 10)
+    with pytest.raises(InvariantViolationError, match="the log of one begins at 8, the snapshots on its disk end at 7"):
+        scene.begin_at(8, 10)
+
+
+def test_a_process_begins_where_a_snapshot_on_its_disk_ends() -> None:
+    scene = Scene()
+    with pytest.raises(InvariantViolationError, match="durable snapshot"):
+        scene.begin_at(3, 10)
+
+
+def test_snapshots_that_take_the_place_of_a_log_are_counted() -> None:
+    scene = Scene()
+    scene.snapshots["one"] = 20
+    for start, end in ((0, 5), (5, 5), (12, 12), (12, 14), (14, 14), (14, 20), (20, 20)):
+        scene.begin_at(start, end)
+    assert scene.judge.installed == 1
 
 
 def test_a_leader_commits_by_records_of_its_own_epoch() -> None:

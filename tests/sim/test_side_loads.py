@@ -13,7 +13,8 @@ import pytest
 from tierfetch.protocol.topics import TopicIdPartition, TopicPartition
 from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.scenarios.administrator import Administrator
-from tierfetch.sim.scenarios.operations.side_loads import SideLoads
+from tierfetch.sim.scenarios.client import AttemptFailedError
+from tierfetch.sim.scenarios.operations.side_loads import SideLoads, wrong_largest
 from tierfetch.tests.sim.test_truth import truth
 
 NOW = TopicIdPartition(UUID(int=1000), "t", 0)
@@ -68,3 +69,43 @@ def test_what_the_leader_of_this_incarnation_answers_is_judged() -> None:
 )
 def test_what_may_be_of_another_incarnation_is_not(brokers: dict[int, Any], after: dict[int, Any]) -> None:
     assert asyncio.run(found(brokers, "broker-1", after)) == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_right"), [(2, True), (7, True), (0, False), (1, False), (-1, False), (None, False)]
+)
+def test_no_acknowledged_record_has_a_larger_timestamp_than_the_largest(offset: int | None, is_right: bool) -> None:
+    known = {0: 5, 1: 8, 2: 9}
+    assert [each.kind for each in wrong_largest("t-0", offset, known)] == ([] if is_right else ["largest timestamp"])
+
+
+class Unsteady:
+    """A client that has no answer at first."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+
+    async def list_offset(self, partition: TopicPartition, timestamp: int) -> int:
+        assert (partition, timestamp) == (NOW.topic_partition, -3)
+        self.failures -= 1
+        if self.failures >= 0:
+            raise AttemptFailedError("no answer")
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("failures", "has_lost", "deleted_end", "wrong"),
+    [(0, False, 0, True), (1, False, 0, True), (0, True, 0, False), (0, False, 1, False), (0, False, 2, False)],
+)
+def test_what_is_left_of_a_side_topic_is_asked_for_its_largest_timestamp(
+    monkeypatch: pytest.MonkeyPatch, failures: int, has_lost: bool, deleted_end: int, wrong: bool
+) -> None:
+    monkeypatch.setattr("tierfetch.sim.scenarios.operations.side_loads.GAP_S", 0)
+    there = truth()
+    administrator = Administrator(there, dict, (), Random(1), side_configs={}, record=lambda *_: None)
+    administrator._produced = {NOW: {0: (8, 10), 1: (9, 10)}}
+    loads = SideLoads(
+        administrator, there, (), Random(1), deleted_end=lambda _: deleted_end, has_lost=lambda _: has_lost
+    )
+    loads._client = Unsteady(failures)
+    assert bool(asyncio.run(loads.wrong_largest())) is wrong

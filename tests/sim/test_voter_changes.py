@@ -18,6 +18,7 @@ from tierfetch.sim.scenarios.quorum import QuorumOptions, QuorumScenario
 BEGINS_STATIC = replace(
     QuorumOptions.drawn(partial(derived, 2)),
     voters=3,
+    trims=False,
     spares=1,
     is_static_at_first=True,
     auto_join=False,

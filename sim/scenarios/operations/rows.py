@@ -31,9 +31,12 @@ from typing import Any, Final
 from ....light_dataclass import dataclass
 from ....protocol import TopicIdPartition
 from ....protocol.net import Address
+from ...judges.core.acknowledged_writes import Anomaly
 from ...judges.core.truth import ClusterTruth
 from ...machine.chance import Chance
+from ...machine.clock import WallClock
 from ..administrator import SIDE_TOPICS, Administrator
+from ..looks.final_looks import FinalLooks
 from .grammar import Row
 from .share_offsets import ShareOffsets
 from .side_loads import SideLoads
@@ -60,6 +63,7 @@ class Crew:
     rises: Mapping[str, int] = field(default_factory=dict)
     share_offsets: ShareOffsets | None = None
     voters: VoterOperator | None = None
+    looks: FinalLooks
 
     @classmethod
     def made(
@@ -77,12 +81,18 @@ class Crew:
         rises: Mapping[str, int] | None = None,
         share_offsets: ShareOffsets | None = None,
         voters: VoterOperator | None = None,
+        clocks: Callable[[], Sequence[WallClock]] = tuple,
     ) -> Crew:
         """Make those that have clients of their own."""
         loads = SideLoads(
             administrator, truth, addresses, chance("side loads"), deleted_end=deleted_end, has_lost=has_lost
         )
         tables = Tables(administrator, truth, addresses, chance("table"))
+
+        def may_lack(name: str) -> bool:
+            topic = truth.image.topics[name]
+            return any(has_lost(topic.id_partition(number)) for number in topic.partitions)
+
         return cls(
             administrator=administrator,
             loads=loads,
@@ -93,6 +103,7 @@ class Crew:
             rises=rises or {},
             share_offsets=share_offsets,
             voters=voters,
+            looks=FinalLooks(truth, administrator.brokers, chance("looks"), may_lack, clocks),
         )
 
     @property
@@ -102,6 +113,10 @@ class Crew:
         others = sum((each.changed for each in changers), Counter[str]())
         return others + Counter({"offsets found by time": self.loads.found, "batches of a table": self.tables.batches})
 
+    async def looks_at_last(self) -> list[Anomaly]:
+        """Ask what operators and clients ask of a cluster at rest; return what is shown wrongly."""
+        return [*await self.loads.wrong_largest(), *await self.looks.anomalies()]
+
     async def close(self) -> None:
         if self.share_offsets is not None:
             await self.share_offsets.close()
@@ -109,6 +124,7 @@ class Crew:
             await self.voters.close()
         await self.loads.close()
         await self.tables.close()
+        await self.looks.close()
 
 
 def _has_side_topic(crew: Crew) -> bool:

@@ -24,6 +24,7 @@ from typing import Final
 from ....protocol import KafkaError, TopicIdPartition, TopicPartition
 from ....protocol.net import Address
 from ....protocol.records import Compression
+from ...judges.core.acknowledged_writes import Anomaly
 from ...judges.core.history import ACKS_ALL
 from ...judges.core.partition import InvariantViolationError
 from ...judges.core.truth import ClusterTruth
@@ -36,6 +37,8 @@ BATCHES: Final = (5, 25)
 GAP_S: Final = 0.1
 ACKS: Final = (ACKS_ALL, ACKS_ALL, 1, 0)
 LOOKUPS: Final = 8
+LARGEST: Final = -3
+"""The timestamp that asks for the record with the largest one."""
 FIRST_NUMBER: Final = 1_000
 """Above the numbers of the records with which the administrator fills a topic."""
 
@@ -97,8 +100,38 @@ class SideLoads:
                 self.found += 1
                 check_found(partition, wanted, offset, known, self._deleted_end(partition))
 
+    async def wrong_largest(self) -> list[Anomaly]:
+        """Return where the record with the largest timestamp is said to be another one, once everything is at rest."""
+        found = []
+        for partition in self.places:
+            start = self._deleted_end(partition)
+            acknowledged = self._administrator.acknowledged(partition).items()
+            known = {offset: number for offset, (number, _) in acknowledged if offset >= start}
+            if known and not self._has_lost(partition):
+                found += wrong_largest(str(partition.topic_partition), await self._largest(partition), known)
+        return found
+
+    async def _largest(self, partition: TopicIdPartition) -> int | None:
+        """Return the offset of the record with the largest timestamp, -1 if there is none; None without an answer."""
+        for _ in range(LOOKUPS):
+            with suppress(AttemptFailedError, KafkaError):
+                return await self._client.list_offset(partition.topic_partition, LARGEST)
+            await asyncio.sleep(GAP_S)
+        return None
+
     async def close(self) -> None:
         await self._client.close()
+
+
+def wrong_largest(partition: str, offset: int | None, known: dict[int, int]) -> list[Anomaly]:
+    """Return what is wrong if the record at `offset` is said to have the largest timestamp. `known` are times by
+    offset; records that nobody acknowledged may have larger ones.
+    """
+    largest = max(known, key=lambda each: known[each])
+    if offset is not None and offset != NO_OFFSET and known.get(offset, known[largest]) >= known[largest]:
+        return []
+    detail = f"it is said to be at {offset}, at {largest} is a larger one"
+    return [Anomaly("largest timestamp", partition, detail)]
 
 
 def check_found(partition: TopicIdPartition, wanted: int, offset: int, known: dict[int, int], start: int) -> None:

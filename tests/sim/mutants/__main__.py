@@ -7,7 +7,8 @@ is not judged again, unless its function has changed, or it survived and `--agai
     --sample 400 --seed 1     the figures of the first 400 mutants that seed 1 draws; a larger sample begins with them
     --minutes 10              begin no mutant after this time
     --list                    the survivors and the figures of the sample, from what is known
-    --only log/replica        those below this path alone
+    --only log/replica rlm    those below these paths alone
+    --tests tests/log         unit tests of these folders alone: less to record, fewer that convict
     --seeds-only              ask the simulator alone, and keep its verdicts in a file of their own
     --mutant ID               this one, with what each side said
 """
@@ -48,7 +49,8 @@ def arguments(texts: Sequence[str]) -> Namespace:
     parser.add_argument("--tests-s", type=float, default=90.0, help="CPU seconds of unit tests for one mutant (90)")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time (1)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin none after this time")
-    parser.add_argument("--only", default="", help="only mutants in files below this path")
+    parser.add_argument("--only", nargs="+", default=[""], help="only mutants in files below these paths")
+    parser.add_argument("--tests", nargs="+", default=TEST_FOLDERS, help="only unit tests of these folders")
     parser.add_argument("--mutant", help="this mutant alone, by its id")
     parser.add_argument("--seeds-only", action="store_true", help="run no unit tests")
     parser.add_argument("--again", action="store_true", help="judge again what survived")
@@ -97,7 +99,7 @@ class Command:
     def _sample(self) -> list[Mutant]:
         if self._options.mutant:
             return [self._mutants[self._options.mutant]]
-        chosen = [each for each in self._mutants.values() if each.file.startswith(self._options.only)]
+        chosen = [each for each in self._mutants.values() if each.file.startswith(tuple(self._options.only))]
         self._console.print(f"{len(chosen):,} mutants; a sample of {self._options.sample} by seed {self._options.seed}")
         return drawn(chosen, self._options.sample, self._options.seed)
 
@@ -106,7 +108,7 @@ class Command:
         began_s = time.monotonic()
         directory: Path = self._options.directory
         directory.mkdir(exist_ok=True)
-        folders = () if self._options.seeds_only else TEST_FOLDERS
+        folders = () if self._options.seeds_only else self._options.tests
         parts = [seeds_part(range(1, self._options.seeds + 1)), *map(tests_part, folders)]
         missing = [part for part in parts if not part.file(directory).exists()]
         for shares in [missing[number :: self._options.jobs] for number in range(self._options.jobs)]:

@@ -21,8 +21,8 @@ import pytest
 from .importing import Record
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-QUIET: Final = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-"""Of plugins that were imported before the fork."""
+PLAIN: Final = "--assert=plain"
+"""Pytest rewrites the modules of an installed plugin, and so of the whole product, in the place of the import hook."""
 Say = Callable[[dict[str, Any]], None]
 REASON_CHARACTERS_MAX: Final = 200
 
@@ -79,7 +79,7 @@ def _pytest(arguments: list[str], reporter: _Reporter, directory: Path) -> None:
     hypothesis.configuration.set_hypothesis_home_dir(directory / "hypothesis")  # failures of mutants are not kept
     random.seed(0)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
-    options += [f"--basetemp={directory / 'tests'}", "--timeout=60", *QUIET]
+    options += [f"--basetemp={directory / 'tests'}", "--timeout=60", PLAIN]
     reporter.finish(pytest.main([*options, *arguments], plugins=[reporter]))
 
 

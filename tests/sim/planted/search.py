@@ -44,6 +44,7 @@ from tierfetch.tests.sim.planted import (
     retention_bugs,
     rlm_bugs,
     share_bugs,
+    snapshot_bugs,
     unclean_bugs,
     voter_bugs,
 )
@@ -58,7 +59,7 @@ TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
 MODULES = (
     *(quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs),
     *(retention_bugs, broker_bugs, controller_bugs, coordinator_bugs, hardware_bugs, outside_bugs, operation_bugs),
-    *(share_bugs, unclean_bugs, voter_bugs),
+    *(share_bugs, snapshot_bugs, unclean_bugs, voter_bugs),
 )
 OPTIONS = {
     "cluster": ClusterOptions.drawn,
