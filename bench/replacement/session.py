@@ -177,13 +177,13 @@ def session(system: System, base: Path, tier_name: str, load: Load) -> Iterator[
     """
     if system is KAFKA:
         with system.run(base, 2, True, CONFIGS | KAFKA_CONFIGS) as cluster:
-            lab = Lab("kafka", cluster, base, 2, {})
+            lab = Lab("kafka", cluster, base, 2, base / "tier")
             wait_complete(lab)
             yield Session(lab, system, load, base / "tier")
         return
     assert system is TIERFETCH, system.name
     with running_tier(tier_name, base) as tier, run_tierfetch(base, 2, tier.settings, CONFIGS) as cluster:
-        lab = Lab("tierfetch", cluster, base, 2, {})
+        lab = Lab("tierfetch", cluster, base, 2, tier.directory)
         wait_complete(lab)
         yield Session(lab, system, load, tier.directory, tier.pids)
 
