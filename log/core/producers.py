@@ -183,15 +183,10 @@ class ProducerStateManager:
         return self._open[0] if self._open else None
 
     @property
-    def has_unstable(self) -> bool:
-        """Whether a transaction is open, or not replicated yet."""
-        return bool(self._open or self._unreplicated)
-
-    @property
     def first_unstable_offset(self) -> int | None:
         """The offset at which a transaction holds the last stable offset; None without one (KIP-98)."""
         if not self._unreplicated:
-            return self.first_undecided_offset
+            return self._open[0] if self._open else None
         first_unreplicated = self._unreplicated[0][0]
         return min(self._open[0], first_unreplicated) if self._open else first_unreplicated
 
