@@ -10,7 +10,7 @@ the current log before each step, so that whatever happened to either meanwhile,
 | the future log ends above the current one | TruncateTo its end |
 | the current log start is higher | FollowLogStart |
 | the future log has segments wholly below the current log's local start | TrimTo |
-| the current log has more | CopyFrom the end of the future log; where that is within a batch, the copy begins anew |
+| the current log has more | CopyFrom the end of the future log; where that is within a batch, the copy begins again |
 | both end at one offset, and the future log begins above the current one's local start (warming) | Restart |
 | both end at one offset | CaughtUp |
 
