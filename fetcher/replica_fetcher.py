@@ -396,9 +396,10 @@ class ReplicaFetcher:
         """The usual answer without records needs no lock and no task."""
         if len(answer.records) or not answer.agrees or not replica.is_current:
             return False
-        if answer.log_start_offset > replica.partition.offsets.log_start_offset:
+        offsets = replica.partition.offsets
+        if answer.log_start_offset > offsets.log_start_offset:
             return False
-        self._follow_high_watermark(replica, answer.high_watermark)
+        self._follow_high_watermark(replica, answer.high_watermark, offsets.log_end_offset)
         return True
 
     async def _use(self, replica: FollowedReplica, answer: FetchedPartition) -> None:
@@ -452,12 +453,12 @@ class ReplicaFetcher:
         offsets = partition.offsets
         if answer.log_start_offset > offsets.log_start_offset:
             await partition.follow_log_start_offset(min(answer.log_start_offset, offsets.log_end_offset))
-        self._follow_high_watermark(replica, answer.high_watermark)
+            offsets = partition.offsets
+        self._follow_high_watermark(replica, answer.high_watermark, offsets.log_end_offset)
 
     @staticmethod
-    def _follow_high_watermark(replica: FollowedReplica, high_watermark: int) -> None:
+    def _follow_high_watermark(replica: FollowedReplica, high_watermark: int, log_end_offset: int) -> None:
         replica.failures = 0
-        log_end_offset = replica.partition.offsets.log_end_offset
         # The leader's may be ahead of this log: what is not here yet may still be cut, and must not count as committed.
         replica.is_caught_up = high_watermark <= log_end_offset
         replica.partition.update_high_watermark(high_watermark if replica.is_caught_up else log_end_offset)

@@ -6,7 +6,7 @@ needs root and a kernel that has all of that: `refusal` says why not.
 
 Kernels without netem delay nothing, so distances are relays (`relay`): a broker listens on its namespace's loopback
 interface and advertises its address, where a relay of its own hands on what comes from other racks some ms later, and
-back. Nothing else is delayed. A relay accepts for a broker that is dead, and closes: nobody sees its host refuse.
+back. Nothing else is delayed. A relay accepts for a broker that is dead, and closes: clients never see its host refuse.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from ...light_dataclass import dataclass
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
+from ...protocol.net import done_within
 from ...protocol.records import BATCH_HEADER_SIZE, Compression, Record, build_batch
 from ..replicas.leadership import WallClock
 from ..replicas.partition import PLAIN, Partition, TransactionAppend
@@ -104,9 +105,11 @@ class ShardWriter(Generic[RecordT]):
         With a timeout of None it is always known afterwards whether they are committed, unless leadership ends.
         """
         done = self.submit(records, transaction=transaction)
+        if timeout_s is None:
+            await done
+            return
         try:
-            async with asyncio.timeout(timeout_s):
-                await done
+            await done_within(done, timeout_s)
         except TimeoutError:
             raise KafkaError(ErrorCode.request_timed_out, f"not committed within {timeout_s} s") from None
 

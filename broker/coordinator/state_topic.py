@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import lru_cache
+from typing import Final
 
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ..cluster.view import BrokerRegistration, ClusterView, NewTopic
 
+HASHES_MAX: Final = 1_000
+"""The keys whose hashes are kept: each request of a group or a transaction needs that of its own. A key has 32 KiB."""
+
 _log = logging.getLogger(__name__)
 
 
+@lru_cache(maxsize=HASHES_MAX)
 def java_hash(text: str) -> int:
     """Java's `String.hashCode`, a signed 32-bit number."""
     value = 0

@@ -163,6 +163,7 @@ class FetchReads:
         self._request = request
         self._throttle = throttle if request.replica_id >= 0 else None
         self._select = select
+        self._sends_elsewhere = select not in (None, select_leader)
         self._isolation = isolation_of(request)
         self._has_looked = False
         self.answers: dict[AskedPartition, FetchPartitionResponse] = {}
@@ -203,13 +204,13 @@ class FetchReads:
         """
         answers, standings = self.answers, self._standings
         self._begin()
-        turns, count = pace(), 0
+        count = 0
         try:
             for asked in partitions:
                 count += 1
                 if not count % LOOKS_AT_ONCE:
                     self._may_have_missed = True
-                    await turns.spend(SLICE_ELEMENTS, count)
+                    await pace().spend(SLICE_ELEMENTS, count)
                 standing = standings.get(asked)
                 if standing is not None and not standing.has_moved():
                     self._standings[asked] = standing
@@ -250,7 +251,7 @@ class FetchReads:
 
     def may_rest(self) -> Iterator[tuple[AskedPartition, Leadership]]:
         """Yield the partitions in which another look, once the answers are sent, would find nothing until they move."""
-        if self._select not in (None, select_leader):
+        if self._sends_elsewhere:
             return
         for asked, standing in self._standings.items():
             leadership = standing.resting_place(asked.wanted, self._isolation, self._request.replica_id)
@@ -365,7 +366,7 @@ class FetchReads:
         """Return the answer in place of records, if they are better read from another replica or are throttled."""
         if self._request.replica_id >= 0 and wanted.can_raise_to(view.high_watermark, view.log_start_offset):
             self.must_answer = True
-        if self._select is not None:
+        if self._select is not None and self._sends_elsewhere:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
             if preferred is not None:
                 self.must_answer = True

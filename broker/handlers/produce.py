@@ -32,7 +32,7 @@ from uuid import UUID
 from ...limited_log import LimitedLog
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, done_within
 from ...protocol.records import Buffer, has_transactional_bit, parse_header
 from ...protocol.wire import (
     ACKS_ALL,
@@ -187,7 +187,7 @@ class ProduceHandler:
         if acks_all:
             committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
             if committed is not None:
-                await _within(committed, request.timeout_ms)
+                await _in_time(committed, request.timeout_ms)
         return ProducePartitionResponse(
             wanted.partition,
             base_offset=appended.first_offset,
@@ -221,19 +221,13 @@ def _result(answer: _Answer) -> ProducePartitionResponse:
     return answer.result() if isinstance(answer, asyncio.Task) else answer
 
 
-async def _within(committed: asyncio.Future[None], timeout_ms: int) -> None:
-    timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, _give_up, committed, timeout_ms)
+async def _in_time(committed: asyncio.Future[None], timeout_ms: int) -> None:
     try:
-        await committed
-    finally:
-        timer.cancel()
-
-
-def _give_up(committed: asyncio.Future[None], timeout_ms: int) -> None:
-    if not committed.done():
+        await done_within(committed, timeout_ms / 1000)
+    except TimeoutError:
         # The batch stays and may be committed later: the producer must retry with the same sequence.
         message = f"appended, but not committed within {timeout_ms} ms"
-        committed.set_exception(KafkaError(ErrorCode.request_timed_out, message))
+        raise KafkaError(ErrorCode.request_timed_out, message) from None
 
 
 def _refuse_silent_failures(topics: tuple[ProduceTopicResponse, ...]) -> None:

@@ -5,7 +5,6 @@ Offsets of consumer groups that were committed in the transaction count, or are 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -19,7 +18,7 @@ from ...protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, for_each
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, done_within, for_each
 from ...protocol.records import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
@@ -98,8 +97,7 @@ class TransactionMarkerHandler:
             )
             committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
             if committed is not None:
-                async with asyncio.timeout(COMMIT_TIMEOUT_S):
-                    await committed
+                await done_within(committed, COMMIT_TIMEOUT_S)
         except KafkaError as error:
             return error.code
         except TimeoutError:

@@ -190,7 +190,7 @@ class Leadership:
         if candidate is None or candidate <= log.state.high_watermark:
             return
         # Our own copy counts only as far as it is flushed: else a power failure here could take what is acknowledged.
-        candidate = min(candidate, log.state.offsets.settled_end_offset)
+        candidate = min(candidate, log.state.settled_end_offset)
         if candidate > log.state.high_watermark and log.update_high_watermark(candidate):
             self._listener.high_watermark_changed()
 
@@ -225,7 +225,7 @@ class Leadership:
         replicas, now_ms = self.replicas, monotonic_ms()
         self.resting.note_positions()
         brokers = {id_: broker for id_, broker in self._services.view.image.brokers.items() if broker.may_join_isr}
-        thin = replicas.thin_followers(self._log.state.offsets.local_log_start_offset)
+        thin = replicas.thin_followers(self._log.state.local_log_start_offset)
         followers = [
             ReadReplica(
                 id_, brokers[id_].rack, follower.log_end_offset, now_ms - (follower.last_caught_up_time_ms or 0)

@@ -131,7 +131,7 @@ class Partition:
         # Before anything is served: followers ask for this epoch.
         await self.log.assign_epoch(registration.leader_epoch)
         self.leadership = Leadership(self.partition, self.log, registration, self._services, self)
-        self._ends = (self.log.state.log_end_offset, self.log.state.offsets.settled_end_offset)
+        self._ends = (self.log.state.log_end_offset, self.log.state.settled_end_offset)
         self._listener.role_changed(self)
         self.note_registration(registration)
         self.high_watermark_changed()
@@ -263,7 +263,7 @@ class Partition:
                 self.high_watermark_news.wake()
             return
         leadership.resting.wake()
-        before, self._ends = self._ends, (log.state.log_end_offset, log.state.offsets.settled_end_offset)
+        before, self._ends = self._ends, (log.state.log_end_offset, log.state.settled_end_offset)
         if self._ends == before:
             return
         leadership.advance_high_watermark()

@@ -27,7 +27,7 @@ from typing import Final
 from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.net import Slices
+from ...protocol.net import Slices, done_within
 from ..coordinator.compacted_shard import CompactedShard
 from ..coordinator.shard import RETRY_MAX_S, RETRY_MIN_S
 from ..replicas.leadership import WallClock
@@ -116,9 +116,8 @@ class ActiveShard(CompactedShard[TransactionRecord]):
                 if isinstance(event, Init):
                     self._check_room(transactional_id)
                 self._step(transactional_id, event)
-                async with asyncio.timeout(self._services.settings.append_timeout_ms / 1000):
-                    reply: Reply = await answered
-                    return reply
+                reply: Reply = await done_within(answered, self._services.settings.append_timeout_ms / 1000)
+                return reply
         except TimeoutError:
             message = f"transactional id {transactional_id!r}: its record is not committed yet"
             raise KafkaError(ErrorCode.coordinator_not_available, message) from None

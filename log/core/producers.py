@@ -50,6 +50,9 @@ PRODUCERS_MAX: Final = 500_000
 GUARDS_MAX: Final = 10_000
 """The number of producers that are being verified at a time; the oldest guard becomes void."""
 
+RECENT_MAX: Final = 16
+"""The number of producers whose entries are kept unpacked, some 1 kB each; a log with a few writers unpacks none."""
+
 EXPIRE_SLICE: Final = 2_048
 """The number of producers whose age is looked at in one go: about a millisecond."""
 
@@ -96,10 +99,10 @@ class ProducerStateManager:
         "_entries",
         "_expiration_ms",
         "_guards",
-        "_last",
         "_map_end_offset",
         "_open",
         "_producers_max",
+        "_recent",
         "_unreplicated",
     )
 
@@ -112,8 +115,8 @@ class ProducerStateManager:
     ) -> None:
         self._entries: dict[int, PackedEntry] = {}
         self._guards: dict[int, object] = {}
-        self._last: ProducerStateEntry | None = None
-        """The entry that was unpacked or stored last: a check is followed by its apply."""
+        self._recent: dict[int, ProducerStateEntry] = {}
+        """The entries that were unpacked or stored last: a check is followed by its apply, a batch by the next one."""
         self._producers_max = producers_max
         self._open: list[int] = []
         """First offsets of the open transactions, sorted."""
@@ -180,15 +183,10 @@ class ProducerStateManager:
         return self._open[0] if self._open else None
 
     @property
-    def has_unstable(self) -> bool:
-        """Whether a transaction is open, or not replicated yet."""
-        return bool(self._open or self._unreplicated)
-
-    @property
     def first_unstable_offset(self) -> int | None:
         """The offset at which a transaction holds the last stable offset; None without one (KIP-98)."""
         if not self._unreplicated:
-            return self.first_undecided_offset
+            return self._open[0] if self._open else None
         first_unreplicated = self._unreplicated[0][0]
         return min(self._open[0], first_unreplicated) if self._open else first_unreplicated
 
@@ -298,7 +296,7 @@ class ProducerStateManager:
                 if packed is not None and is_idle(packed, until_ms):
                     del self._entries[producer_id]
                     count += 1
-            self._last = None
+            self._recent.clear()
             yield count
 
     def freeze(self) -> ProducerSnapshot:
@@ -310,16 +308,22 @@ class ProducerStateManager:
         return self.freeze().encode()
 
     def _entry(self, producer_id: int) -> ProducerStateEntry:
-        last = self._last
-        if last is not None and last.producer_id == producer_id:
-            return last
-        packed = self._entries.get(producer_id)
-        self._last = entry = ProducerStateEntry(producer_id) if packed is None else unpack_entry(producer_id, packed)
+        entry = self._recent.get(producer_id)
+        if entry is None:
+            packed = self._entries.get(producer_id)
+            entry = ProducerStateEntry(producer_id) if packed is None else unpack_entry(producer_id, packed)
+            self._keep(entry)
         return entry
 
     def _store(self, entry: ProducerStateEntry) -> None:
-        self._last = entry
+        self._keep(entry)
         self._entries[entry.producer_id] = pack_entry(entry)
+
+    def _keep(self, entry: ProducerStateEntry) -> None:
+        recent = self._recent
+        if len(recent) >= RECENT_MAX and entry.producer_id not in recent:
+            del recent[next(iter(recent))]
+        recent[entry.producer_id] = entry
 
     def _check_room(self, header: BatchHeader) -> None:
         """Raise THROTTLING_QUOTA_EXCEEDED, which clients retry, if the log has no room for a new producer."""

@@ -61,7 +61,7 @@ class DiskFile(Protocol):
         """Read up to `count` bytes; fewer only at the end of the file."""
 
     def read_at_once(self, offset: int, count: int) -> bytes | None:
-        """Read as `read` does if the bytes are in memory and no earlier call must end first; otherwise return None."""
+        """Read as `read` does if the bytes are few, in memory, and no earlier call must end first; else return None."""
 
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         """Send exactly `count` bytes to the transport without a copy where the platform can; OSError if the file is

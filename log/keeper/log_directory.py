@@ -24,8 +24,8 @@ import asyncio
 import errno
 import logging
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -134,6 +134,24 @@ class Removals:
                 await self._disk.remove_tree(path)
             except OSError as error:
                 logger.error("%s could not be deleted: %s; the next start tries again", path, error)
+
+
+class _Writing:
+    """An append that has its room while it is under way (`LogKeeper.writing`). A class, not a generator: each append
+    enters one, or two.
+    """
+
+    __slots__ = ("_directory", "_size_bytes")
+
+    def __init__(self, directory: LogDirectory, size_bytes: int) -> None:
+        self._directory = directory
+        self._size_bytes = size_bytes
+
+    def __enter__(self) -> None:
+        self._directory.begin_write(self._size_bytes)
+
+    def __exit__(self, *_: object) -> None:
+        self._directory.free_space.end_write(self._size_bytes)
 
 
 class LogDirectory:
@@ -320,15 +338,14 @@ class LogDirectory:
         if self.free_space.measured(space.usable_bytes, mark):
             self._report_space(*before)
 
-    @contextmanager
-    def writing(self, size_bytes: int) -> Iterator[None]:
+    def writing(self, size_bytes: int) -> _Writing:
+        return _Writing(self, size_bytes)
+
+    def begin_write(self, size_bytes: int) -> None:
+        """Take the room of an append that was accepted, and say so in the log where that changes what is accepted."""
         before = self.free_space.accepts_clients, self.free_space.accepts_replicas
         if self.free_space.begin_write(size_bytes):
             self._report_space(*before)
-        try:
-            yield
-        finally:
-            self.free_space.end_write(size_bytes)
 
     def has_room_for(self, size_bytes: int) -> bool:
         return self.free_space.has_room_for(size_bytes)

@@ -212,13 +212,18 @@ class LogState:
     def offsets(self) -> LogOffsets:
         """The offsets at this instant."""
         log_start_offset, first_base_offset = self.log_start_offset, self.segments.first_base_offset
-        first_unstable_offset = self.first_unstable_offset if self.producers.has_unstable else None
-        high_watermark = self.high_watermark
+        high_watermark = last_stable_offset = self.high_watermark
+        first_unstable_offset = self.producers.first_unstable_offset
+        if first_unstable_offset is not None:
+            if first_unstable_offset < log_start_offset:
+                first_unstable_offset = log_start_offset
+            if first_unstable_offset < high_watermark:
+                last_stable_offset = first_unstable_offset
         return LogOffsets(
             log_start_offset,
             first_base_offset if first_base_offset > log_start_offset else log_start_offset,
             first_unstable_offset,
-            high_watermark if first_unstable_offset is None else min(first_unstable_offset, high_watermark),
+            last_stable_offset,
             high_watermark,
             self.log_end_offset,
             self.recovery_point,

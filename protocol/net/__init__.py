@@ -17,6 +17,7 @@ client_connection  is one connection to a broker: many requests in flight, each 
 slicing            handles large requests piece by piece.
 stream             holds what both ends of a connection share.
 clock              is the event loop's clock.
+deadline           waits for a future for a limited time.
 pacing             cuts long work into slices, and limits the slices of one iteration of the event loop.
 fan_out            does the same for many items: some at a time, begun at that pace.
 batch_reading      reads the records of a batch in such slices.
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .client import Address, BrokerUnavailableError, ClientLimits, KafkaClient
     from .client_connection import RequestTimedOutError
     from .clock import monotonic_ms
+    from .deadline import done_within
     from .dialing import connect, resolve
     from .dispatch import (
         FinalizedFeatures,
@@ -89,6 +91,7 @@ __all__ = [
     "cancelled",
     "closing",
     "connect",
+    "done_within",
     "exhausted",
     "for_each",
     "monotonic_ms",
@@ -131,6 +134,7 @@ if not TYPE_CHECKING:
             "cancelled": "service",
             "closing": "service",
             "connect": "dialing",
+            "done_within": "deadline",
             "exhausted": "pacing",
             "for_each": "fan_out",
             "monotonic_ms": "clock",

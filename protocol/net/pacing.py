@@ -91,7 +91,7 @@ class Slices(Generic[T]):
     loop early leaves nothing.
     """
 
-    __slots__ = ("_cost", "_free", "_had", "_items", "_size")
+    __slots__ = ("_cost", "_free", "_had", "_has_ended", "_items", "_size")
 
     def __init__(self, items: Iterable[T], *, weight: float = 1, free: int = 0) -> None:
         self._items: Iterator[T] = iter(items)
@@ -99,15 +99,19 @@ class Slices(Generic[T]):
         self._cost = int(self._size * weight)
         self._free = free
         self._had = 0
+        self._has_ended = False
+        """Whether the free list was all: to look for more would take a turn."""
 
     def __aiter__(self) -> Slices[T]:
         return self
 
     async def __anext__(self) -> list[T]:
         if self._free:
-            some, self._free = list(islice(self._items, self._free)), 0
+            some, free, self._free = list(islice(self._items, self._free)), self._free, 0
+            self._has_ended = len(some) < free
             if some:
                 return some
+        if self._has_ended:
             raise StopAsyncIteration
         await pace().spend(self._cost, self._had)
         self._had += self._cost
@@ -119,7 +123,7 @@ class Slices(Generic[T]):
 
 async def exhausted(steps: Steps[T], elements: int = STEP_ELEMENTS) -> T:
     """Run work that yields after each `elements` elements to its end, within the loop's share; return its result."""
-    had, turns = 0, pace()
+    had = 0
     while True:
         try:
             next(steps)
@@ -127,4 +131,4 @@ async def exhausted(steps: Steps[T], elements: int = STEP_ELEMENTS) -> T:
             result: T = end.value
             return result
         had += elements
-        await turns.spend(elements, had)
+        await pace().spend(elements, had)

@@ -43,6 +43,9 @@ ZERO_UUID: Final = UUID(int=0)
 INLINE_RECORDS_SIZE_MAX: Final = 4096
 """Records up to this size are copied into the part before them, those of a slice if they are in memory: cheaper than
 system calls of their own."""
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""So are larger slices in memory, up to this size in all of a message: a common answer is one part, for which its
+receiver wakes once."""
 
 ELEMENTS_MAX: Final = 1_000_000
 """Array elements of one message. A two-byte element becomes an object of a hundred bytes and takes microseconds."""
@@ -343,10 +346,11 @@ class Reader(_Stepped):
 class Writer(_Stepped):
     """Collects the parts of one message. Values are ours: one that does not fit is a bug, not an answer."""
 
-    __slots__ = ("_parts", "flexible", "out")
+    __slots__ = ("_inline_left", "_parts", "flexible", "out")
 
     def __init__(self, start: bytes = b"", *, flexible: bool) -> None:
         self._step = 0
+        self._inline_left = INLINE_BYTES_MAX
         self.flexible = flexible
         self.out = bytearray(start)
         """The part being written; replaced by `records`, so never keep it."""
@@ -392,7 +396,7 @@ class Writer(_Stepped):
             self._length(INT32, length)
 
     def records(self, records: Part | None) -> None:
-        """The length, then the bytes as a part of their own."""
+        """The length, then the bytes: copied if they are few, else as a part of their own."""
         if records is None:
             self._length(INT32, -1)
             return
@@ -402,10 +406,11 @@ class Writer(_Stepped):
             small = records if size <= INLINE_RECORDS_SIZE_MAX else None
         else:
             size = records.size
-            small = records.at_once() if size <= INLINE_RECORDS_SIZE_MAX else None
+            small = records.at_once() if size <= max(INLINE_RECORDS_SIZE_MAX, self._inline_left) else None
         self._length(INT32, size)
         if small is not None:
             self.out += small
+            self._inline_left -= size
         elif size > 0:
             self._parts += (self.out, records)
             self.out = bytearray()

@@ -56,6 +56,8 @@ READ_S: Final = 0.000_5
 COLD_SHARE: Final = 1 / 50
 """The share of reads that miss the page cache, or that a thread must look up."""
 ON_LOOP_BYTES_MAX: Final = 64 * 1024
+AT_ONCE_BYTES_MAX: Final = 4096
+"""Less than what a real file reads at once: the small logs of a simulation are sent as slices too."""
 
 _EVERYTHING: Final = 2**63 - 1
 READS: Final = frozenset({"read", "reopen", "size", "send", "read_file", "list_directory", "exists", "space"})
@@ -413,7 +415,9 @@ class SimFile:
         return found if found is not None else await self._read_later(settled_s, offset, count)
 
     def read_at_once(self, offset: int, count: int) -> bytes | None:
-        return None if self._is_closed or self._settled_s(offset + count) else self.read_on_loop(offset, count)
+        if count > AT_ONCE_BYTES_MAX or self._is_closed or self._settled_s(offset + count):
+            return None
+        return self.read_on_loop(offset, count)
 
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         self._refuse_closed()

@@ -59,6 +59,19 @@ async def test_free_items_are_had_at_once_and_in_order() -> None:
     assert [some async for some in slices] == [[3, 4]]
 
 
+@pytest.mark.parametrize("items", [[], [0, 1, 2]])
+async def test_a_list_within_the_free_items_takes_no_turn_to_its_end(items: list[int]) -> None:
+    for _ in range(10):
+        await pace().spend(ELEMENTS_PER_ITERATION)
+
+    async def read() -> list[int]:
+        return [item async for some in Slices(items, free=4) for item in some]
+
+    with pytest.raises(StopIteration) as end:  # it does not wait
+        read().send(None)
+    assert end.value.value == items
+
+
 async def test_heavy_items_come_in_fewer_at_a_time() -> None:
     assert [len(some) async for some in Slices(range(5), weight=SLICE_ELEMENTS // 2)] == [2, 2, 1]
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import interned_id
 from tierfetch.protocol.wire.primitives import (
+    INLINE_BYTES_MAX,
     INLINE_RECORDS_SIZE_MAX,
     INT32,
     MalformedMessageError,
@@ -124,13 +125,24 @@ def test_only_small_records_are_copied(kind: Callable[[bytes], Any]) -> None:
 @pytest.mark.parametrize("is_in_memory", [True, False])
 def test_a_small_slice_is_copied_if_it_is_in_memory(is_in_memory: bool) -> None:
     small = MemorySlice(bytes(INLINE_RECORDS_SIZE_MAX), is_in_memory=is_in_memory)
-    large = MemorySlice(bytes(INLINE_RECORDS_SIZE_MAX + 1))
+    large = MemorySlice(bytes(INLINE_BYTES_MAX + 1))
     writer = Writer(flexible=False)
     writer.records(small)
     writer.records(large)
     parts = writer.finish()
     assert [part for part in parts if isinstance(part, MemorySlice)] == ([large] if is_in_memory else [small, large])
     assert sum(map(part_size, parts)) == 4 + small.size + 4 + large.size
+
+
+def test_larger_slices_are_copied_too_as_far_as_a_message_may_have_them() -> None:
+    half, small = MemorySlice(bytes(INLINE_BYTES_MAX // 2)), MemorySlice(bytes(INLINE_RECORDS_SIZE_MAX))
+    writer = Writer(flexible=False)
+    for records in (half, half, small, half, small):
+        writer.records(records)
+    first, second, third = writer.finish()
+    assert second is half
+    assert part_size(first) == 4 * 4 + 2 * half.size + small.size
+    assert part_size(third) == 4 + small.size
 
 
 def test_error_codes_of_newer_peers_are_unknown_server_error() -> None:
