@@ -101,6 +101,10 @@ class FollowedReplica:
         self._resume = resume
         self._timer = timer
 
+    def begin_to_ask(self) -> None:
+        """Its next fetch is as a first one: it was cut, and its leader may have nothing beyond."""
+        self.asked = None
+
     def note_throttle(self, now: float, *, is_held: bool) -> None:
         """The throttle was asked, at this time of the loop's clock."""
         if is_held:

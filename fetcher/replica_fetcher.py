@@ -469,6 +469,7 @@ class ReplicaFetcher:
         key = partition.topic_id_partition
         _of_peers.info(str(key), "%s: truncated from %d to %d", key, partition.offsets.log_end_offset, offset)
         await partition.truncate_to(offset)
+        replica.begin_to_ask()
         replica.state = ReplicaState.FETCHING
 
     # --- failures ---------------------------------------------------------------------------------------------------

@@ -64,8 +64,8 @@ class WantedPartitions:
 
     @property
     def is_in_motion(self) -> bool:
-        """Whether at the last look a replica was bootstrapping, or is fetched for the first time: there may be nothing
-        to fetch of it, and others may become ready soon.
+        """Whether at the last look a replica was bootstrapping, or is fetched for the first time, or the first since it
+        was cut: there may be nothing to fetch of it, and others may become ready soon.
         """
         return bool(self._bootstrapping or self._new)
 

@@ -111,8 +111,7 @@ def main(
         return
     _check_choice(wanted, seed, measured)
     scenarios = _wished(wanted, seed, count, links_mb_s, networks=networks)
-    if any(each.topology is not None for each in scenarios) and (why := refusal()):
-        raise click.ClickException(f"networks that limit cannot be made here: {why}")
+    _check_networks(scenarios)
     record = _read(path) if resume and path.exists() else Record(path, command_line())
     _check_same(record, seed, scenarios)
     record.seed = seed
@@ -133,6 +132,12 @@ def main(
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)
     console.print(f"Figures: {path}")
+
+
+def _check_networks(scenarios: Sequence[Scenario]) -> None:
+    """ClickException if this machine cannot make the networks that scenarios need."""
+    if any(each.topology is not None for each in scenarios) and (why := refusal()):
+        raise click.ClickException(f"networks that limit cannot be made here: {why}")
 
 
 def _wished(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -69,6 +69,10 @@ class _Write(Generic[RecordT]):
     on_lost: Callable[[KafkaError], None] | None = None
 
 
+def _size_of(key: bytes, value: bytes | None) -> int:
+    return len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+
+
 class ShardWriter(Generic[RecordT]):
     """The writer of one leader epoch of a partition. `apply` is called for each record once it is committed, with the
     transaction that it belongs to, and its offset.
@@ -109,6 +113,35 @@ class ShardWriter(Generic[RecordT]):
         except TimeoutError:
             raise KafkaError(ErrorCode.request_timed_out, f"not committed within {timeout_s} s") from None
 
+    async def write_apart(self, records: Sequence[RecordT], *, timeout_s: float) -> None:
+        """As `write`, in as many batches as they need, of which the first ones may be committed and the others not. All
+        are queued at once, so that nothing comes between them.
+        """
+        queued: list[asyncio.Future[None]] = []
+        try:
+            for some in self._parts(records):
+                queued.append(self.submit(some))
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*queued)
+        except TimeoutError:
+            raise KafkaError(ErrorCode.request_timed_out, f"not committed within {timeout_s} s") from None
+        finally:
+            for each in queued:
+                each.cancel()
+
+    def _parts(self, records: Sequence[RecordT]) -> Iterator[list[RecordT]]:
+        """Yield the records, in order, as many at once as one batch takes, one at least."""
+        some, left = list[RecordT](), self._batch_bytes_max
+        for record in records:
+            size = _size_of(*record.encoded())
+            if some and size > left:
+                yield some
+                some, left = [], self._batch_bytes_max
+            some.append(record)
+            left -= size
+        if some:
+            yield some
+
     def submit(
         self,
         records: Sequence[RecordT],
@@ -135,7 +168,7 @@ class ShardWriter(Generic[RecordT]):
         if len(self._queue) >= QUEUED_MAX:
             raise KafkaError(ErrorCode.request_timed_out, f"{QUEUED_MAX} requests wait for the log already")
         encoded = [record.encoded() for record in records]
-        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in encoded)
+        size = sum(_size_of(*each) for each in encoded)
         write = _Write(records, encoded, size, asyncio.get_running_loop().create_future(), transaction, on_lost)
         self._queue.append(write)
         if self._runner is None or self._runner.done():
@@ -223,8 +256,11 @@ class ShardWriter(Generic[RecordT]):
     def _may_join(self, batch: list[_Write[RecordT]], size: int, write: _Write[RecordT]) -> bool:
         is_plain = write.transaction is None and batch[0].transaction is None
         # What is too large for the log fails alone.
-        bytes_max = min(BATCH_BYTES_MAX, self._partition.log.state.config.max_message_bytes - BATCH_HEADER_SIZE)
-        return is_plain and size + write.size <= bytes_max
+        return is_plain and size + write.size <= self._batch_bytes_max
+
+    @property
+    def _batch_bytes_max(self) -> int:
+        return min(BATCH_BYTES_MAX, self._partition.log.state.config.max_message_bytes - BATCH_HEADER_SIZE)
 
     def _encode(self, batch: list[_Write[RecordT]]) -> bytearray:
         now_ms = self._now_ms()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from functools import partial
 from random import Random
 from typing import Final
@@ -195,11 +195,13 @@ class ActiveShard(CompactedShard[GroupRecord]):
         """Return once they are committed and applied; with a transaction they wait for its marker. Raise KafkaError
         with the code that a client gets.
         """
+        await self._written(partial(self._writer.write, records, transaction=transaction))
+
+    async def _written(self, write: Callable[..., Awaitable[None]]) -> None:
         if self._end is not None:
             raise self._end
-        timeout_s = self._settings.commit_timeout_ms / 1000
         try:
-            await self._writer.write(records, timeout_s=timeout_s, transaction=transaction)
+            await write(timeout_s=self._settings.commit_timeout_ms / 1000)
         except KafkaError as error:
             raise KafkaError(runtime.CODES_OF_ASKERS.get(error.code, error.code), error.message) from error
 
@@ -255,7 +257,8 @@ class ActiveShard(CompactedShard[GroupRecord]):
         else:
             consumers = None
         try:
-            await self.write(tombstones)
+            # A group may have had more offsets than are deleted by one batch.
+            await self._written(partial(self._writer.write_apart, tombstones))
         except KafkaError as error:
             if dies and group is not None and self.shard.groups.get(group_id) is group:
                 self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, group.as_value())

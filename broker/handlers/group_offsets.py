@@ -15,7 +15,9 @@ Topics go by name, from version 10 on by id. A group that is not there has no of
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import Final, TypeVar
 from uuid import UUID
@@ -163,8 +165,12 @@ class OffsetCommitHandlers:
     # Fetch.
 
     async def offset_fetch(self, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        refused = await self._settled([group.group_id for group in request.groups]) if request.require_stable else {}
+
         async def fetch(_: RequestContext, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-            return await self._fetch(group, context.api_version, require_stable=request.require_stable)
+            if group.group_id in refused:
+                return _fetched_group(group.group_id, [], refused[group.group_id])
+            return self._fetch(group, context.api_version, require_stable=request.require_stable)
 
         groups = [
             await answered_in_pieces(fetch, GROUP_SPLIT, context, group)
@@ -174,7 +180,24 @@ class OffsetCommitHandlers:
         ]
         return OffsetFetchResponse(groups=tuple(groups))
 
-    async def _fetch(
+    async def _settled(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
+        """Wait for what is on its way into the logs of groups, of all of them at the same time. Return the errors of
+        those where that takes too long.
+        """
+        waits: dict[ActiveShard, list[str]] = {}
+        for group_id in group_ids:
+            with suppress(KafkaError):  # who looks for it again says so
+                waits.setdefault(self._coordinator.shard_for(group_id), []).append(group_id)
+        ended = await asyncio.gather(*(active.settled() for active in waits), return_exceptions=True)
+        refused: dict[str, ErrorCode] = {}
+        for names, failure in zip(waits.values(), ended, strict=True):
+            if isinstance(failure, KafkaError):
+                refused |= dict.fromkeys(names, failure.code)
+            elif failure is not None:
+                raise failure
+        return refused
+
+    def _fetch(
         self, wanted: OffsetFetchRequestGroup, version: int, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
         image = self._coordinator.view.image
@@ -184,8 +207,6 @@ class OffsetCommitHandlers:
             for number in topic.partition_indexes
         ]
         try:
-            if require_stable:
-                await self._coordinator.shard_for(wanted.group_id).settled()
             active = self._coordinator.shard_for(wanted.group_id)
             if version >= EPOCHS_SINCE:
                 fenced = active.shard.judge_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)

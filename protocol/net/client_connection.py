@@ -104,7 +104,7 @@ class ClientLimits:
 
 
 Arriving = Callable[[memoryview, int], None]
-"""Called with a response's frame while it is filled, and how many bytes have arrived."""
+"""Called with a response's frame while it is filled, and how many bytes have arrived; at last with all of it."""
 
 
 @dataclass(slots=True)
@@ -220,8 +220,8 @@ class Connection(StreamProtocol):
     ) -> FetchResponse:
         """Return records as views of the one buffer in which the response was received. `arrived` is called with each
         partition's answer before the response is whole, if it arrives in several pieces; and `begins`, where `arrived`
-        is given too, once the first of them is there. With `partitions_max`, those
-        of the session, a response that has clearly more is refused as a bad one.
+        is given too, once the first of them is there, or the only one. With `partitions_max`, those of the session, a
+        response that has clearly more is refused as a bad one.
         """
         version = self.version_of(ApiKey.FETCH)
         elements_max = ELEMENTS_MAX if partitions_max is None else fetched_elements_max(partitions_max)
@@ -440,6 +440,8 @@ class Connection(StreamProtocol):
         pending = self._pending.popleft()
         self._turns.give_back()
         if not pending.frame.done():
+            if pending.arriving is not None:
+                pending.arriving(frame, len(frame))
             pending.frame.set_result(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -478,10 +480,12 @@ def _tell(
 
     def arriving(frame: memoryview, count: int) -> None:
         nonlocal response
+        if response is None and begins is not None:
+            begins()
+        if count == len(frame):
+            return  # who waits for it reads the rest
         if response is None:
             response = ArrivingFetchResponse(frame, version, elements_max)
-            if begins is not None:
-                begins()
         for answer in response.arrived(count):
             arrived(answer)
 

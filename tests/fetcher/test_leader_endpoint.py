@@ -207,6 +207,20 @@ async def test_answers_are_told_while_others_are_on_their_way(leader: Leader, en
     assert all(answer == answers[key] for key, answer in early)
 
 
+async def test_a_response_that_comes_in_one_piece_has_begun_before_who_waits_for_it_runs(
+    endpoint: BrokerEndpoint,
+) -> None:
+    """Between the two another replica may be ready: what is there already would be given up."""
+    told: list[str] = []
+    fetching = asyncio.create_task(
+        endpoint.fetch(
+            at(0, *PARTITIONS), PARTITIONS, LIMITS, lambda *_: told.append("early"), lambda: told.append("begins")
+        )
+    )
+    assert len(await fetching) == 3
+    assert told == ["begins"]
+
+
 @pytest.mark.parametrize("copies", [0, 2])
 async def test_a_question_has_one_answer(copies: int, leader: Leader, endpoint: BrokerEndpoint) -> None:
     leader.copies = copies

@@ -228,6 +228,21 @@ class TestSeveralPartitions:
             await cluster.until_caught_up(other)
             assert "close" not in cluster.leader.calls
 
+    async def test_a_replica_that_was_cut_to_its_leaders_end_holds_up_no_other(self) -> None:
+        """It has not caught up as far as it knows, but nothing is on its way to it."""
+        _, other = self.cluster()
+        logs = {OTHER: model_log((0, 0), end=50)}
+        cluster = Cluster(model_log((0, 0), end=10), logs=logs, config=replace(QUICK, wait_max_ms=60_000))
+        cluster.follower = ModelFollower(log=model_log((0, 0), end=20))
+        loop = asyncio.get_running_loop()
+        async with cluster.running() as fetcher:
+            await cluster.until_caught_up()
+            await until(lambda: cluster.leader.calls[-1].startswith("fetch "))
+            began_s = loop.time()
+            fetcher.add(other)
+            await cluster.until_caught_up(other)
+            assert loop.time() - began_s < 1
+
     async def test_records_of_which_the_first_bytes_are_there_are_not_given_up_either(self) -> None:
         """The first partition's answer may be megabytes: they would be sent again, as often as a replica is ready."""
         cluster, _ = self.cluster(config=replace(QUICK, wait_max_ms=60_000))

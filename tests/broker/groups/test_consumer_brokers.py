@@ -195,6 +195,7 @@ async def test_A2_heavy_expressions_of_a_group_hold_up_neither_another_group_nor
     nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "COMPILE_COST", topics.STEP_ELEMENTS)
+    monkeypatch.setattr(consumer_groups, "MATCHING_REST", 200)
     monkeypatch.setattr(consumer_groups, "REGEX_INTERVAL_MS", 0)
     (active,) = nodes[1].groups.shards
     await one.beat(group="heavy", subscribed_topic_names=None, subscribed_topic_regex="t")
@@ -211,6 +212,23 @@ async def test_A2_heavy_expressions_of_a_group_hold_up_neither_another_group_nor
     members = tuple(MemberIdentity(member_id=each) for each in heavy.members)
     await one.ask(LeaveGroupRequest(group_id="heavy", members=members))
     await until(lambda: not resolving)
+
+
+async def test_ordinary_expressions_are_matched_soon_however_many_steps_they_take(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest after a step is by what the step took, mostly less than a millisecond."""
+    monkeypatch.setattr(topics, "COMPILE_COST", topics.STEP_ELEMENTS)
+    monkeypatch.setattr(consumer_groups, "REGEX_INTERVAL_MS", 0)
+    (active,) = nodes[1].groups.shards
+    await one.beat(subscribed_topic_names=None, subscribed_topic_regex="t")
+    group, resolving = active.shard.consumers["c"], active.consumers._resolving
+    await until(lambda: "t" in group.regexes and not resolving)
+    for number in range(1_000):
+        other = Subscriber(client_id="c", client_host="/h", regex=f"t{number}")
+        group.apply(group.record(Kind.MEMBER, f"m{number}", other))
+    await one.beat(epoch=1)
+    await until(lambda: len(group.regexes) == 1_001)
 
 
 async def test_members_of_either_protocol_are_removed_by_a_leave_group_as_by_kafka(

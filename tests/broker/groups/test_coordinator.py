@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import NewTopic, TopicImage
+from tierfetch.broker.coordinator import log_writer
 from tierfetch.broker.coordinator.log_writer import InTransaction
 from tierfetch.broker.coordinator.state_topic import java_hash, partition_for
 from tierfetch.broker.environment import wall_clock_ms
@@ -486,6 +487,71 @@ async def test_a_fetch_of_stable_offsets_does_not_wait_for_ever(nodes: Nodes, cu
     await nodes[1].view.fence_broker(2)
     answer = await cut_off.ask(fetching(topic, require_stable=True), 9)
     assert answer.groups[0].topics[0].partitions[0].committed_offset == 2
+
+
+async def test_a_fetch_of_stable_offsets_waits_for_all_its_groups_at_the_same_time(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after another, each until the timeout, they would occupy the connection for as long as a client likes."""
+    asked: list[str] = []
+
+    async def never_settled(active: ActiveShard) -> None:
+        asked.append("asked")
+        await turns()
+        raise KafkaError(ErrorCode.not_coordinator, "not committed yet")
+
+    monkeypatch.setattr(ActiveShard, "settled", never_settled)
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=(0,))
+    groups = tuple(OffsetFetchRequestGroup(group_id=f"g{number}", topics=(topic,)) for number in range(100))
+    answer = await one.ask(OffsetFetchRequest(groups=groups, require_stable=True), 9)
+    assert [group.error_code for group in answer.groups] == [ErrorCode.not_coordinator] * 100
+    assert asked == ["asked"], "they are of one partition"
+
+
+async def test_a_fetch_of_stable_offsets_is_answered_for_the_topic_that_has_the_name_after_the_wait(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the one before it would say that nothing is committed, and its consumer would begin anywhere."""
+    settled = ActiveShard.settled
+
+    async def made_again_and_committed(active: ActiveShard) -> None:
+        await nodes.operator.delete_topic("t")
+        await until(lambda: "t" not in nodes[1].view.image.topics)
+        await nodes.topic("t", 1)
+        assert await one.commit(5) is NONE
+        await settled(active)
+
+    monkeypatch.setattr(ActiveShard, "settled", made_again_and_committed)
+    topic = OffsetFetchRequestTopics(name="t", partition_indexes=(0,))
+    answer = await one.ask(fetching(topic, require_stable=True), 9)
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 5
+
+
+async def test_offsets_of_deleted_topics_go_also_where_their_tombstones_are_more_than_a_batch(
+    nodes: Nodes, one: Coordinator
+) -> None:
+    (active,) = nodes[1].groups.shards
+    batch_max = active.partition.log.state.config.max_message_bytes
+    topic, value = "d" * 249, OffsetValue(offset=1, commit_timestamp_ms=3, topic_id=UUID(int=7))
+    for number in range(batch_max // len(topic)):
+        active.shard.apply(GroupRecord(OffsetKey("g", topic, number), value))
+    await one.commit(2)
+    for _ in range(2):
+        await nodes[1].groups.expire(active)
+    assert list(active.shard.offsets["g"]) == [TopicPartition("t", 0)]
+
+
+async def test_tombstones_of_which_not_all_find_a_place_in_the_queue_are_none(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.commit(1)
+    (active,) = nodes[1].groups.shards
+    monkeypatch.setattr(log_writer, "BATCH_BYTES_MAX", 1)
+    monkeypatch.setattr(log_writer, "QUEUED_MAX", 1)
+    tombstones = [GroupRecord(OffsetKey("g", "t", number), None) for number in range(2)]
+    assert await active.write_tombstones("g", tombstones) is ErrorCode.coordinator_not_available
+    await turns()
+    assert await one.committed() == {"t-0": 1}
 
 
 async def test_many_commits_share_batches(nodes: Nodes, one: Coordinator) -> None:
