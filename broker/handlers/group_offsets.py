@@ -275,8 +275,9 @@ class OffsetCommitHandlers:
                 each.error = ErrorCode.group_subscribed_to_topic
             elif each.topic_partition in offsets or active.shard.has_undecided(group_id, each.topic_partition):
                 tombstones.append(GroupRecord(OffsetKey(group_id, each.name or "", each.partition), None))
-        if tombstones:
-            await active.write(tombstones)
+        error = await active.write_tombstones(group_id, tombstones) if tombstones else ErrorCode.none
+        if error is not ErrorCode.none:
+            raise KafkaError(error, f"the offsets of {group_id!r} were not deleted")
 
 
 def _resolve(

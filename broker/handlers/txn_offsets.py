@@ -101,6 +101,8 @@ class TxnOffsetHandler:
             active = self._groups.shard_for(request.group_id)
             question = Question(request.transactional_id, producer, adds)
             guard = await self._verifier.verify(active.partition, question, knows_abortable=adds)
+            if self._groups.shard_for(request.group_id) is not active:
+                raise KafkaError(ErrorCode.not_coordinator, f"{request.group_id!r} was loaded again meanwhile")
             error = self._judge_member(active, request, records)
             if error is not ErrorCode.none:
                 return error

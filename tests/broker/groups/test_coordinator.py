@@ -541,6 +541,24 @@ async def test_offsets_of_deleted_topics_go_also_where_their_tombstones_are_more
     assert list(active.shard.offsets["g"]) == [TopicPartition("t", 0)]
 
 
+async def test_offsets_are_deleted_also_where_their_tombstones_are_more_than_a_batch(
+    nodes: Nodes, one: Coordinator
+) -> None:
+    (active,) = nodes[1].groups.shards
+    batch_max = active.partition.log.state.config.max_message_bytes
+    name, count = "w" * 249, batch_max // 249
+    await nodes[1].view.create_topic(NewTopic(name, -1, -1, ((1,),) * count))
+    partitions = range(count)
+    for number in partitions:
+        active.shard.apply(GroupRecord(OffsetKey("g", name, number), OffsetValue(offset=1, commit_timestamp_ms=3)))
+    wanted = tuple(OffsetDeleteRequestPartition(partition_index=number) for number in partitions)
+    topics = (OffsetDeleteRequestTopic(name=name, partitions=wanted),)
+    deleted = await one.ask(OffsetDeleteRequest(group_id="g", topics=topics))
+    assert deleted.error_code is NONE
+    assert {each.error_code for each in deleted.topics[0].partitions} == {NONE}
+    assert "g" not in active.shard.offsets
+
+
 async def test_tombstones_of_which_not_all_find_a_place_in_the_queue_are_none(
     nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
