@@ -446,35 +446,33 @@ async def test_an_offset_that_is_committed_while_the_one_of_a_deleted_topic_goes
     assert await again.committed() == {"t-0": 2}
 
 
+@pytest.mark.parametrize("is_in_transaction", [False, True])
 async def test_a_fetch_of_stable_offsets_waits_for_what_is_on_its_way(
-    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch, *, is_in_transaction: bool
 ) -> None:
     """It may be of a transaction, or of the member that had the partition before."""
     await one.commit(1)
     may_append = appends_later(nodes, monkeypatch)
     (active,) = nodes[1].groups.shards
-    record = GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=3, commit_timestamp_ms=3))
+    record = GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=2, commit_timestamp_ms=3))
     topic = OffsetFetchRequestTopics(name="t", partition_indexes=(0,))
 
     def fetch(*, require_stable: bool) -> asyncio.Task[Any]:
         return asyncio.create_task(one.ask(fetching(topic, require_stable=require_stable), 9))
 
-    committing = asyncio.create_task(one.commit(2))
+    written = active.submit([record], transaction=InTransaction(7, 0) if is_in_transaction else None)
     await until(lambda: active._writer.is_writing(lambda _: True))
-    waiting = fetch(require_stable=True)
-    await until(lambda: len(active._writer._queue) == 1)
-    in_transaction = active.submit([record], transaction=InTransaction(7, 0))
-    also_waiting = fetch(require_stable=True)
+    waiting, also_waiting = fetch(require_stable=True), fetch(require_stable=True)
     at_once = await fetch(require_stable=False)
+    await until(lambda: len(active._writer._queue) == 1)
     await turns()
     assert not waiting.done()
     assert not also_waiting.done()
     may_append.set()
-    assert await committing is NONE
-    await in_transaction
+    await written
     answers = [answer.groups[0].topics[0].partitions[0] for answer in (at_once, await waiting, await also_waiting)]
-    assert [answer.committed_offset for answer in answers] == [1, 2, -1]
-    assert [answer.error_code for answer in answers] == [NONE, NONE, ErrorCode.unstable_offset_commit]
+    after = (-1, ErrorCode.unstable_offset_commit) if is_in_transaction else (2, NONE)
+    assert [(answer.committed_offset, answer.error_code) for answer in answers] == [(1, NONE), after, after]
 
 
 async def test_a_fetch_of_stable_offsets_does_not_wait_for_ever(nodes: Nodes, cut_off: Coordinator) -> None:
