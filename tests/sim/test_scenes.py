@@ -57,7 +57,7 @@ def test_a_disk_with_votes_is_never_lost() -> None:
         chance = partial(derived, seed)
         options = ClusterOptions.drawn(chance)
         schedule = options.schedule(chance)
-        assert len(options.controllers) == 3
+        assert len(options.controllers) == 3 + options.spares
         assert len(set(options.controllers) & set(BROKERS)) == options.combined
         for fault in schedule.faults:
             assert fault.kind is not FaultKind.WIPE or fault.targets[0] not in options.controllers

@@ -84,7 +84,7 @@ def test_what_each_test_reaches_is_recorded(judged: dict[str, Any]) -> None:
 def test_a_killer_kills(judged: dict[str, Any]) -> None:
     unit = judged["verdicts"]["absolute::negate::0"]["unit"]
     assert (unit["verdict"], unit["ran"], unit["reached_by"]) == ("convicted", 1, 2)
-    assert "assert" in unit["reason"]
+    assert unit["reason"].startswith("AssertionError")
 
 
 def test_only_tests_that_reach_a_mutant_are_run(judged: dict[str, Any]) -> None:
