@@ -328,6 +328,16 @@ async def test_R4_an_end_of_a_read_that_the_log_no_longer_has_is_left_to_the_ind
     await close_readers(tier.readers)
 
 
+async def test_R4_who_reads_on_is_served_nothing_that_a_new_leader_epoch_has_cut_off() -> None:
+    tier = await far(even(100))
+    following = (await tier.read(0, 300))[-1] + 2
+    epochs = LeaderEpochCache([EpochEntry(0, 0), EpochEntry(1, following + 4)])
+    tier.log.state.epochs = epochs  # type: ignore[misc]
+    assert await tier.read(following, 1000) == [following, following + 2]
+    assert tier.storage.indexes == 0
+    await close_readers(tier.readers)
+
+
 async def test_the_end_of_a_read_says_nothing_of_another_copy_of_the_segment() -> None:
     tier = await far(even(100))
     await tier.readers.indexes.offset_index(tier.segments[0])
