@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tierfetch.bench.model.command import _check_same, _wished
+from tierfetch.bench.model.command import _check_choice, _check_same, _wished
 from tierfetch.bench.model.draw import drawn
 from tierfetch.bench.model.record import Record
 from tierfetch.bench.model.scenario import NETWORKS, TESTS
@@ -25,7 +25,7 @@ def test_scenarios_are_chosen_drawn_or_on_links() -> None:
 
 def test_options_that_exclude_each_other() -> None:
     with pytest.raises(click.UsageError, match="--scenarios chooses, --random draws"):
-        _wished(("store",), 7, 3, None, networks=True)
+        _check_choice(("store",), 7, ())
     with pytest.raises(click.UsageError, match="--networks has links of its own"):
         _wished((), None, 3, 20.0, networks=True)
     with pytest.raises(click.UsageError, match="6 brokers in 2 racks, copy"):
