@@ -6,7 +6,8 @@
 | one fetch of a chunk at a time, however many ask            | a burst of consumers behind the same segment     |
 | a caller that is cancelled or out of time does not end it   | the next attempt finds the bytes                 |
 | chunks can be fetched before anybody asks                   | the tier's latency is paid while others are sent |
-| those of a guess only where places are free for all of them | a guess must not delay what was asked for        |
+| those of a guess only where all of them have free places,   | what is under way or waits must not wait for it  |
+| and `rate_limit` has as many bytes left                     |                                                  |
 | kept chunks and those under way hold `cache_bytes` at most  | many readers must not fill the memory            |
 | at most `fetches_max` fetches at a time                     | nor the tier's connections                       |
 | a fetch waits for `rate_limit` before it takes such a place | consumers must not starve copies of bandwidth    |
@@ -95,9 +96,11 @@ class RemoteChunks:
         return views[0] if len(views) == 1 else memoryview(b"".join(views))
 
     def begin(self, segment: RemoteLogSegmentMetadata, start: int, end: int) -> None:
-        """Begin to fetch bytes [start, end), which are about to be read."""
+        """Begin to fetch bytes [start, end), which are about to be read: as much as there are free places for. More
+        could push the first of them out of the memory before they are read.
+        """
         end = min(end, segment.segment_size_in_bytes)
-        for index in self._indexes(start, end) if start < end else ():
+        for index in self._indexes(start, end)[: self._free_places] if start < end else ():
             self._chunk(segment, index)
 
     def guess(self, segment: RemoteLogSegmentMetadata, probable: ByteRange) -> list[ByteRange]:
@@ -108,12 +111,13 @@ class RemoteChunks:
             if (segment.segment_id, index) not in self._fetching
             and self._kept.peek((segment.segment_id, index)) is None
         ]
-        if len(self._fetching) + len(missing) > self._fetches_max:
+        begun = [self._range(segment, index) for index in missing]
+        size = sum(chunk.size for chunk in begun)
+        if len(missing) > self._free_places or not self._rate_limit.has(size):
             return []
         for index in missing:
             self._chunk(segment, index)
-        begun = [self._range(segment, index) for index in missing]
-        self._counters.guessed_bytes += sum(chunk.size for chunk in begun)
+        self._counters.guessed_bytes += size
         return begun
 
     def are_of(self, probable: ByteRange, position: int) -> bool:
@@ -156,6 +160,11 @@ class RemoteChunks:
             self._tasks.add(task)
             task.add_done_callback(self._land)
         return task
+
+    @property
+    def _free_places(self) -> int:
+        """The number of fetches that would wait for no other, one of a chunk that was dropped included."""
+        return max(0, self._fetches_max - len(self._tasks))
 
     def _indexes(self, start: int, end: int) -> range:
         """Return the numbers of the chunks that hold bytes [start, end)."""

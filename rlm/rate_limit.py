@@ -19,9 +19,17 @@ class RateLimit:
     async def acquire(self, count: int) -> None:
         """Wait until `count` bytes may be moved."""
         now_s = asyncio.get_running_loop().time()
+        await asyncio.sleep(self._bucket_at(now_s).take(count, now_s))
+
+    def has(self, count: int) -> bool:
+        """Return whether `count` bytes may be moved now without making the next one who asks wait."""
+        now_s = asyncio.get_running_loop().time()
+        return self._bucket_at(now_s).has(count, now_s)
+
+    def _bucket_at(self, now_s: float) -> TokenBucket:
         if self._bucket is None:
             self._bucket = TokenBucket(self._bytes_per_second, now_s)
-        await asyncio.sleep(self._bucket.take(count, now_s))
+        return self._bucket
 
 
 class LimitedReads:

@@ -222,10 +222,7 @@ class RemoteLogReader:
             found = await self._find_at(request, segment, end.position)
             if found is not None:
                 return found
-        if not self._indexes.has_offset_index(segment):
-            return await self._find_by_guess(request, segment)
-        index = await self._indexes.offset_index(segment)
-        return await self._find_from(request, segment, index.lookup(offset))
+        return await self._find_by_index(request, segment)
 
     async def _find_at(self, request: RemoteRead, segment: RemoteLogSegmentMetadata, position: int) -> Found | None:
         """Return the batch at the position; None if it is not the one that begins with the offset."""
@@ -236,11 +233,13 @@ class RemoteLogReader:
             return None
         return Found(position, header)
 
-    async def _find_by_guess(self, request: RemoteRead, segment: RemoteLogSegmentMetadata) -> Found:
-        """Fetch the index and, if the partition is worth it, what it probably leads to, both at once."""
+    async def _find_by_index(self, request: RemoteRead, segment: RemoteLogSegmentMetadata) -> Found:
+        """Where the index is not here, fetch it and, if the partition is worth it, what it probably leads to, both at
+        once. What a guess would be worth is judged where the index is here, too: a read that timed out comes again.
+        """
         probable = probable_range(segment, request.offset, request.max_bytes, self._chunks.chunk_bytes)
         begun: list[ByteRange] = []
-        if self._trust.may_guess(request.partition):
+        if not self._indexes.has_offset_index(segment) and self._trust.may_guess(request.partition):
             begun = self._chunks.guess(segment, probable)
         index = await self._indexes.offset_index(segment)
         found = await self._find_from(request, segment, index.lookup(request.offset))

@@ -6,14 +6,15 @@ beside the index. The index still decides: a guess says what is fetched early, n
 The guess takes each offset of the segment for as large as the others. That is right for even records, and for every
 segment of one chunk; it misses where sizes differ much or compaction has left holes. What it may cost:
 
-| bound                                                             | by                                        |
-|-------------------------------------------------------------------|-------------------------------------------|
-| one guess reads at most `bytes_max`, thus two chunks              | `probable_range`                          |
-| a partition's wrong guesses exceed its right ones by `TRUST_MAX`  | `GuessTrust`                              |
-| nothing that was asked for waits for a guess                      | `RemoteChunks.guess`: only in free places |
+| bound                                                             | by                                          |
+|-------------------------------------------------------------------|---------------------------------------------|
+| one guess reads at most `bytes_max`, thus two chunks              | `probable_range`                            |
+| a partition's wrong guesses exceed the right ones by `TRUST_MAX`, | `GuessTrust`                                |
+| besides those under way                                           |                                             |
+| it waits for nothing, and leaves no debt at the rate limit        | `RemoteChunks.guess`: free places and bytes |
 
 A guess that is not made is judged too, once the index says what it would have been worth: that is how a partition
-comes to be trusted again.
+comes to be trusted again, and how a guess is judged whose read timed out before the index came.
 """
 
 from __future__ import annotations

@@ -19,10 +19,18 @@ class TokenBucket:
     def take(self, count: int, now_s: float) -> float:
         """How long to wait before these `count` bytes may be moved, in seconds."""
         assert count >= 0, count
+        self._refill(now_s)
+        delay_s = max(0.0, -self._available / self._bytes_per_second)
+        self._available -= count
+        return delay_s
+
+    def has(self, count: int, now_s: float) -> bool:
+        """Whether these `count` bytes could be taken without leaving a debt."""
+        self._refill(now_s)
+        return self._available >= count
+
+    def _refill(self, now_s: float) -> None:
         assert now_s >= self._at_s, (now_s, self._at_s)
         gained = (now_s - self._at_s) * self._bytes_per_second
         self._available = min(float(self._bytes_per_second), self._available + gained)
         self._at_s = now_s
-        delay_s = max(0.0, -self._available / self._bytes_per_second)
-        self._available -= count
-        return delay_s

@@ -10,6 +10,7 @@ from tierfetch.protocol.records import iter_batches
 from tierfetch.remote import RemoteLogMetadataManager, RemoteStorageManager
 from tierfetch.remote.index_cache import RemoteIndexCache
 from tierfetch.rlm.chunks import RemoteChunks
+from tierfetch.rlm.config import INT64_MAX
 from tierfetch.rlm.metrics import RemoteLogCounters
 from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.rlm.reader import RemoteLogReader, RemoteRead, RemoteRecords
@@ -41,11 +42,12 @@ async def make_readers(
     chunk_bytes: int = 300,
     cache_bytes: int = 3000,
     max_wait_ms: int = 500,
+    bytes_per_second: int = INT64_MAX,
 ) -> Readers:
     chunks = RemoteChunks(
         storage,
         RemoteLogCounters(),
-        RateLimit(2**63 - 1),
+        RateLimit(bytes_per_second),
         chunk_bytes=chunk_bytes,
         cache_bytes=cache_bytes,
         fetches_max=4,

@@ -22,6 +22,7 @@ from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.records import iter_batches
 from tierfetch.remote import IndexType
 from tierfetch.remote.core import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
+from tierfetch.rlm.config import INT64_MAX
 from tierfetch.rlm.core.guess import TRUST_MAX
 from tierfetch.rlm.reader import RemoteRead
 from tierfetch.sim.machine.loop import make_loop
@@ -99,7 +100,13 @@ class Far:
         return counters.guessed_bytes, counters.wrongly_guessed_bytes
 
 
-async def far(*logs: Sequence[bytes], chunk_bytes: int = CHUNK, cache_bytes: int = 100 * CHUNK) -> Far:
+async def far(
+    *logs: Sequence[bytes],
+    chunk_bytes: int = CHUNK,
+    cache_bytes: int = 100 * CHUNK,
+    max_wait_ms: int = LONG_MS,
+    bytes_per_second: int = INT64_MAX,
+) -> Far:
     """Each of `logs` is the batches of a segment."""
     storage, shared = FarStorage(), SharedMetadata()
     segments: list[RemoteLogSegmentMetadata] = []
@@ -126,7 +133,12 @@ async def far(*logs: Sequence[bytes], chunk_bytes: int = CHUNK, cache_bytes: int
     await metadata.start()
     await metadata.assign([PARTITION])
     readers = await make_readers(
-        storage, metadata, chunk_bytes=chunk_bytes, cache_bytes=cache_bytes, max_wait_ms=LONG_MS
+        storage,
+        metadata,
+        chunk_bytes=chunk_bytes,
+        cache_bytes=cache_bytes,
+        max_wait_ms=max_wait_ms,
+        bytes_per_second=bytes_per_second,
     )
     end_offset = segments[-1].end_offset + 1
     state = SimpleNamespace(
@@ -210,6 +222,18 @@ async def test_a_partition_whose_offsets_are_not_where_their_share_says_is_guess
     await close_readers(tier.readers)
 
 
+async def test_guesses_of_reads_that_time_out_before_the_index_comes_are_judged_when_they_come_again() -> None:
+    logs = [[bytes(each) for each in shifted(uneven(40, 4), 84 * i)] for i in range(9)]
+    tier = await far(*logs, max_wait_ms=int(ROUND_TRIP_S * 1000) - 100)
+    for segment in tier.segments:
+        while not await tier.read(segment.start_offset + 60):
+            pass
+    guessed, _ = tier.guessed
+    assert 0 < guessed <= 2 * TRUST_MAX * CHUNK
+    assert tier.storage.indexes == 9
+    await close_readers(tier.readers)
+
+
 def shifted(batches: Sequence[bytes], offset: int) -> list[bytes]:
     """Return the batches with their offsets so much higher, which their CRC does not cover."""
     return [(int.from_bytes(batch[:8], "big") + offset).to_bytes(8, "big") + batch[8:] for batch in batches]
@@ -223,6 +247,36 @@ async def test_a_guess_takes_no_place_from_what_was_asked_for() -> None:
     assert await tier.read(301)
     assert tier.guessed == (0, 0)
     assert await first
+    await close_readers(tier.readers)
+
+
+async def test_a_guess_waits_for_no_fetch_of_a_chunk_that_was_dropped() -> None:
+    tier = await far(even(100), even(100, 200), cache_bytes=2 * CHUNK)
+    first = asyncio.create_task(tier.read(0, 2 * CHUNK - 200))
+    await asyncio.sleep(ROUND_TRIP_S / 2)
+    tier.readers.chunks.drop(tier.segments[0])
+    assert await tier.read(301)
+    assert tier.guessed == (0, 0)
+    assert await first
+    await close_readers(tier.readers)
+
+
+async def test_a_guess_leaves_no_debt_at_the_rate_limit() -> None:
+    tier = await far(even(100), bytes_per_second=CHUNK)
+    assert await tier.took(101) == ROUND_TRIP_S
+    assert tier.guessed == (CHUNK, 0)
+    await close_readers(tier.readers)
+    tier = await far(even(100), bytes_per_second=CHUNK - 1)
+    assert await tier.read(101)
+    assert tier.guessed == (0, 0)
+    await close_readers(tier.readers)
+
+
+async def test_a_read_larger_than_the_cache_fetches_each_chunk_once() -> None:
+    batches = even(100)
+    tier = await far(batches, cache_bytes=2 * CHUNK)
+    assert len(await tier.read(0, 100_000)) == 100
+    assert len(tier.storage.ranges) == len(set(tier.storage.ranges)) == -(-len(b"".join(batches)) // CHUNK)
     await close_readers(tier.readers)
 
 
@@ -271,6 +325,16 @@ async def test_R4_an_end_of_a_read_that_the_log_no_longer_has_is_left_to_the_ind
     tier.readers.reader._ends[key] = replace(end, position=end.position + 7)
     assert await tier.read(key[1], 100) == [key[1]]
     assert tier.storage.indexes == 1
+    await close_readers(tier.readers)
+
+
+async def test_R4_who_reads_on_is_served_nothing_that_a_new_leader_epoch_has_cut_off() -> None:
+    tier = await far(even(100))
+    following = (await tier.read(0, 300))[-1] + 2
+    epochs = LeaderEpochCache([EpochEntry(0, 0), EpochEntry(1, following + 4)])
+    tier.log.state.epochs = epochs  # type: ignore[misc]
+    assert await tier.read(following, 1000) == [following, following + 2]
+    assert tier.storage.indexes == 0
     await close_readers(tier.readers)
 
 

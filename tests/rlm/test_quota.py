@@ -27,6 +27,18 @@ def test_unused_quota_is_kept_for_one_second_only() -> None:
     assert bucket.take(0, 1000) == 3
 
 
+def test_quota_has_what_leaves_no_debt() -> None:
+    bucket = TokenBucket(100, now_s=0)
+    assert bucket.has(100, 0)
+    assert not bucket.has(101, 1000)
+    bucket.take(150, 1000)
+    assert not bucket.has(1, 1000)
+    assert not bucket.has(0, 1000.25)
+    assert bucket.has(25, 1000.75)
+    assert not bucket.has(26, 1000.75)
+    assert bucket.take(25, 1000.75) == 0
+
+
 @given(st.integers(1, 1000), st.lists(st.tuples(st.integers(0, 5000), st.floats(0, 3)), max_size=30))
 def test_rate_is_kept_over_any_time(rate: int, takes: list[tuple[int, float]]) -> None:
     """What began to move by any moment is at most the rate times the time, a second's worth, and one take more."""
