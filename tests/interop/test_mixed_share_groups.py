@@ -55,6 +55,7 @@ RETRIED = {
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
     ErrorCode.not_leader_or_follower,
+    ErrorCode.leader_not_available,
     ErrorCode.unknown_topic_or_partition,
     ErrorCode.group_id_not_found,
 }
