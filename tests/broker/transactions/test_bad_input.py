@@ -29,10 +29,11 @@ from tierfetch.protocol.messages.transactions import (
 )
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.protocol.topics import TRANSACTION_STATE_TOPIC
+from tierfetch.protocol.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tierfetch.tests.broker.groups.conversation import ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.transactions.test_brokers import CONFIGS, NONE, Producer, client, stable_and_end
+from tierfetch.tests.broker.waiting import until
 
 __all__ = ["client"]
 
@@ -147,6 +148,32 @@ async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_t
     assert await one.committed("g") == {"t-0": 1}
 
 
+def verified_late(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Let verifications return once the second event is set; the first one says that one is under way."""
+    asked, may_return, verify = asyncio.Event(), asyncio.Event(), TransactionVerifier.verify
+
+    async def late(*args: Any, **options: Any) -> object:
+        guard = await verify(*args, **options)
+        asked.set()
+        await may_return.wait()
+        return guard
+
+    monkeypatch.setattr(TransactionVerifier, "verify", late)
+    return asked, may_return
+
+
+def offset_of(producer: Producer, member: str, generation: int) -> TxnOffsetCommitRequest:
+    return TxnOffsetCommitRequest(
+        transactional_id="tx",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        group_id="g",
+        member_id=member,
+        generation_id=generation,
+        topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(OFFSET,)),),
+    )
+
+
 async def test_A2_a_member_that_is_gone_once_its_transaction_is_verified_commits_no_offset(
     nodes: Nodes, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,25 +188,8 @@ async def test_A2_a_member_that_is_gone_once_its_transaction_is_verified_commits
     assert (await one.ask(synced)).error_code is NONE
     producer = Producer(nodes, client)
     await producer.init()
-    asked, verified, verify = asyncio.Event(), asyncio.Event(), TransactionVerifier.verify
-
-    async def late(*args: Any, **options: Any) -> object:
-        guard = await verify(*args, **options)
-        asked.set()
-        await verified.wait()
-        return guard
-
-    monkeypatch.setattr(TransactionVerifier, "verify", late)
-    request = TxnOffsetCommitRequest(
-        transactional_id="tx",
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        group_id="g",
-        member_id=member,
-        generation_id=1,
-        topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(OFFSET,)),),
-    )
-    committing = asyncio.create_task(producer.send(1, request, 5))
+    asked, verified = verified_late(monkeypatch)
+    committing = asyncio.create_task(producer.send(1, offset_of(producer, member, 1), 5))
     await asked.wait()
     left = await one.ask(LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id=member),)))
     assert left.error_code is NONE
@@ -188,6 +198,25 @@ async def test_A2_a_member_that_is_gone_once_its_transaction_is_verified_commits
     assert await producer.end() is NONE
     await producer.until_in(TransactionState.COMPLETE_COMMIT)
     assert await one.committed("g") == {}
+
+
+async def test_A2_a_group_that_is_loaded_again_while_a_transaction_is_verified_does_not_judge_as_it_was(
+    nodes: Nodes, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member may have come to be meanwhile: it asks again, and is not told that it is unknown."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    one = await ready(nodes, 1)
+    await one.commit(1, "g")
+    producer = Producer(nodes, client)
+    await producer.init()
+    asked, verified = verified_late(monkeypatch)
+    committing = asyncio.create_task(producer.send(1, offset_of(producer, "later", 1), 5))
+    await asked.wait()
+    nodes[1].groups.led(nodes.partition(1, GROUP_METADATA_TOPIC))
+    await until(lambda: all(active.is_loaded for active in nodes[1].groups.shards))
+    verified.set()
+    assert list(codes_in(await committing)) == [ErrorCode.not_coordinator]
 
 
 @pytest.mark.parametrize("commit", [True, False])
