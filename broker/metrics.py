@@ -146,7 +146,7 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
     Quantity("tierfetch_remote_guessed_bytes", "Bytes asked for beside an index.", lambda of: of.guessed_bytes),
     Quantity(
         "tierfetch_remote_wrongly_guessed_bytes",
-        "Those that the index did not lead to.",
+        "Bytes asked for beside an index that it did not lead to.",
         lambda of: of.wrongly_guessed_bytes,
     ),
     Quantity("tierfetch_remote_fetch_errors", "Reads of the tier that failed.", lambda of: of.fetch_errors),

@@ -102,7 +102,7 @@ class FollowedReplica:
         self._timer = timer
 
     def begin_to_ask(self) -> None:
-        """Its next fetch is as a first one: it was cut, and its leader may have nothing beyond."""
+        """Let its next fetch count as its first: it was cut, and its leader may have nothing beyond."""
         self.asked = None
 
     def note_throttle(self, now: float, *, is_held: bool) -> None:

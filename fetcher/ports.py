@@ -43,8 +43,8 @@ class LeaderEndpoint(Protocol):
         """Fetch all of these and nothing else, in their order. What is not `touched` is asked for, or not, as before. A
         partition without news may be absent from the answer (KIP-227).
 
-        `arrived` may be called with answers beforehand, also where the fetch fails afterwards; `begins` is before them,
-        and before a response in one piece.
+        `arrived` may be called with answers beforehand, also where the fetch fails afterwards; `begins` comes
+        before them, and before a response in one piece is read.
         """
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:

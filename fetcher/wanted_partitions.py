@@ -71,8 +71,8 @@ class WantedPartitions:
 
     @property
     def is_behind(self) -> bool:
-        """Whether one is fetched that has not caught up, from where no fetch was answered yet: the leader has records,
-        which are on their way as soon as it has the fetch.
+        """Whether a replica that has not caught up is fetched from an offset for which no fetch was answered yet: the
+        leader has records for it, and sends them at once.
         """
         return bool(self._behind)
 
@@ -117,7 +117,7 @@ class WantedPartitions:
         return touched
 
     def _note_behind(self, key: TopicIdPartition, replica: FollowedReplica | None, *, is_new: bool) -> None:
-        """It is fetched from another place than before; None: no longer."""
+        """Note that a replica is fetched from another offset than before; None: no longer."""
         self._behind.discard(key)
         self._new.discard(key)
         if replica is not None and not replica.is_caught_up:

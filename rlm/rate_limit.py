@@ -22,7 +22,7 @@ class RateLimit:
         await asyncio.sleep(self._bucket_at(now_s).take(count, now_s))
 
     def has(self, count: int) -> bool:
-        """Return whether `count` bytes may be moved now without making the next one who asks wait."""
+        """Return whether `count` bytes may be moved now without making the next caller wait."""
         now_s = asyncio.get_running_loop().time()
         return self._bucket_at(now_s).has(count, now_s)
 

@@ -16,7 +16,7 @@ decided again, because the segment may have been deleted meanwhile:
 | has an index that its log contradicts       | once more with the index fetched again, then built from the log     |
 | takes longer than `remote.fetch.max.wait.ms` | no records; the fetch continues for the consumer's next attempt   |
 
-Where in its segment the batch of an offset begins is known by the first of these that says it, and is seen in the log
+The first of these that says where in its segment the batch of an offset begins is used, and the log has to confirm it
 before anything is answered:
 
 | by                                                   | what has to come from the tier before the answer           |

@@ -61,7 +61,7 @@ class InTransaction:
 @dataclass(slots=True, eq=False)
 class _Write(Generic[RecordT]):
     records: Sequence[RecordT]
-    """None of them in what only waits for the writes before it."""
+    """Empty in an entry that only waits for the writes before it."""
     encoded: list[tuple[bytes, bytes | None]]
     size: int
     done: asyncio.Future[None]
@@ -176,9 +176,9 @@ class ShardWriter(Generic[RecordT]):
         return write.done
 
     def settled(self) -> asyncio.Future[None] | None:
-        """Return a future that is done once it is known of all that is queued or under way whether it is committed, and
-        when leadership ends; None if nothing is. It is shared by all who ask between two writes, so these take no place
-        in the queue each. Raise KafkaError as `submit`.
+        """Return a future that is done once all that is queued or under way is committed or has failed, or leadership
+        ends; None if there is nothing to wait for. All callers between two writes share it, so that they take one place
+        in the queue. Raise KafkaError as `submit`.
         """
         if self._queue and not self._queue[-1].records:
             return self._queue[-1].done

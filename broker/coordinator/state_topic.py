@@ -17,19 +17,27 @@ from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ..cluster.view import BrokerRegistration, ClusterView, NewTopic
 
 HASHES_MAX: Final = 1_000
-"""The keys whose hashes are kept: each request of a group or a transaction needs that of its own. A key has 32 KiB."""
+"""The number of keys whose hashes are kept: each request of a group or a transaction needs the hash of its key."""
+KEPT_KEY_LENGTH_MAX: Final = 256
+"""Longer keys are hashed each time: a thousand of the longest that the protocol has would take up to 128 MB."""
 
 _log = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=HASHES_MAX)
 def java_hash(text: str) -> int:
     """Java's `String.hashCode`, a signed 32-bit number."""
+    return _kept_hash(text) if len(text) <= KEPT_KEY_LENGTH_MAX else _hash(text)
+
+
+def _hash(text: str) -> int:
     value = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
+
+
+_kept_hash = lru_cache(maxsize=HASHES_MAX)(_hash)
 
 
 def partition_for(key: str, partitions: int) -> int:

@@ -88,7 +88,7 @@ class ActiveShard(CompactedShard[GroupRecord]):
         self._deleted_early: set[tuple[str, UUID]] = set()
         """Topics that were deleted meanwhile."""
         self._absent: set[Incarnation] = set()
-        """The topics that were not there at the last look."""
+        """The topics that were absent at the last look."""
 
     @property
     def now(self) -> Now:
@@ -206,8 +206,8 @@ class ActiveShard(CompactedShard[GroupRecord]):
             raise KafkaError(runtime.CODES_OF_ASKERS.get(error.code, error.code), error.message) from error
 
     async def settled(self) -> None:
-        """Return once it is known of all that was decided until now whether it is committed. Raise NOT_COORDINATOR if
-        that takes too long, as Kafka does: consumers look for the coordinator then.
+        """Return once all that was decided until now is committed or has failed. Raise NOT_COORDINATOR if that takes too
+        long, as Kafka does: consumers look for the coordinator then.
         """
         try:
             known = self._writer.settled()
@@ -279,8 +279,8 @@ class ActiveShard(CompactedShard[GroupRecord]):
             self.write_tombstones_later(group_id, tombstones)
 
     async def forget_absent(self, is_there: Callable[[Incarnation], bool]) -> None:
-        """Let all that is known of topics go which are absent now and were at the last look: they were deleted while no
-        broker coordinated here. A new topic may be known here later than elsewhere.
+        """Forget all that is known of topics that are absent now and were absent at the last look: they were deleted
+        while no broker coordinated here. A new topic may be known here later than elsewhere.
         """
         absent = await self._absent_by_group(is_there)
         of_shares = {topic for topic in self.shares.topics() if not is_there(topic)}

@@ -35,7 +35,7 @@ from .decided_groups import DecidedGroups, Pending, named
 
 REGEX_INTERVAL_MS: Final = 1_000
 MATCHING_REST: Final = 2
-"""How long the time after a step of matching is, by that of the step: a millisecond mostly, and 10 ms at most."""
+"""The pause after a step of matching, as a multiple of the time of the step: mostly a millisecond, 10 ms at most."""
 
 _log = logging.getLogger(__name__)
 _of_peers = LimitedLog(_log)

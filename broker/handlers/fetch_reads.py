@@ -162,8 +162,9 @@ class FetchReads:
         self._remote = remote
         self._request = request
         self._throttle = throttle if request.replica_id >= 0 else None
-        self._select = select
-        self._sends_elsewhere = select not in (None, select_leader)
+        self._knows_followers = select is not None
+        self._select = None if select is select_leader else select
+        """None where consumers read from the leader."""
         self._isolation = isolation_of(request)
         self._has_looked = False
         self.answers: dict[AskedPartition, FetchPartitionResponse] = {}
@@ -251,7 +252,7 @@ class FetchReads:
 
     def may_rest(self) -> Iterator[tuple[AskedPartition, Leadership]]:
         """Yield the partitions in which another look, once the answers are sent, would find nothing until they move."""
-        if self._sends_elsewhere:
+        if self._select is not None:
             return
         for asked, standing in self._standings.items():
             leadership = standing.resting_place(asked.wanted, self._isolation, self._request.replica_id)
@@ -329,7 +330,7 @@ class FetchReads:
         # A position is noted before the answer: it may raise the high watermark, or let the follower join the ISR.
         fetch = self._follower_fetch(wanted) if notes_position else None
         decision, view, offsets = partition.decide_fetch(
-            self._position(wanted), fetch, knows_followers=self._select is not None
+            self._position(wanted), fetch, knows_followers=self._knows_followers
         )
         if isinstance(decision, _REFUSALS):
             return self._refused(partition, view, wanted, decision)
@@ -366,7 +367,7 @@ class FetchReads:
         """Return the answer in place of records, if they are better read from another replica or are throttled."""
         if self._request.replica_id >= 0 and wanted.can_raise_to(view.high_watermark, view.log_start_offset):
             self.must_answer = True
-        if self._select is not None and self._sends_elsewhere:
+        if self._select is not None:
             preferred = leadership.preferred_read_replica(self._select, self._request.rack_id, wanted.fetch_offset)
             if preferred is not None:
                 self.must_answer = True

@@ -186,7 +186,7 @@ class OffsetCommitHandlers:
         """
         waits: dict[ActiveShard, list[str]] = {}
         for group_id in group_ids:
-            with suppress(KafkaError):  # who looks for it again says so
+            with suppress(KafkaError):  # `_fetch` asks for the shard again, and answers with the error
                 waits.setdefault(self._coordinator.shard_for(group_id), []).append(group_id)
         ended = await asyncio.gather(*(active.settled() for active in waits), return_exceptions=True)
         refused: dict[str, ErrorCode] = {}

@@ -483,7 +483,7 @@ def _tell(
         if response is None and begins is not None:
             begins()
         if count == len(frame):
-            return  # who waits for it reads the rest
+            return  # The caller reads the rest.
         if response is None:
             response = ArrivingFetchResponse(frame, version, elements_max)
         for answer in response.arrived(count):

@@ -1,4 +1,4 @@
-"""Waiting for a future for a limited time, as `asyncio.timeout` does at three times the cost; for a caller who owns it.
+"""Waiting for a limited time for a future that the caller owns. `asyncio.timeout` does it at about twice the cost.
 
 | the future | what the caller gets |
 |---|---|

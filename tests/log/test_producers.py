@@ -19,10 +19,11 @@ from tierfetch.log.core import (
     decode_snapshot,
     encode_snapshot,
 )
-from tierfetch.log.core.packed_producer import pack_entry, unpack_entry
+from tierfetch.log.core import producers as producers_module
+from tierfetch.log.core.packed_producer import PackedEntry, pack_entry, unpack_entry
 from tierfetch.log.core.producer_snapshot import DECODED_SLICE_ENTRIES, SLICE_ENTRIES, decoded_slices
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
-from tierfetch.log.core.producers import EXPIRE_SLICE, AppendOrigin, CompletedTransaction
+from tierfetch.log.core.producers import EXPIRE_SLICE, RECENT_MAX, AppendOrigin, CompletedTransaction
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import (
     CONTROL_BIT,
@@ -651,6 +652,33 @@ def test_D10_an_idle_producer_expires_in_steps_and_one_that_writes_between_them_
     assert list(steps) == [1]
     assert list(manager.entries) == [EXPIRE_SLICE]
     assert manager.expire(1100, expiration_ms=50) == 1
+
+
+@pytest.mark.parametrize(("writers", "unpacked"), [(RECENT_MAX, 0), (RECENT_MAX + 1, 4 * (RECENT_MAX + 1))])
+def test_D10_few_entries_are_kept_unpacked_and_none_changes_when_it_is_packed(
+    writers: int, unpacked: int, monkeypatch: pytest.MonkeyPatch
+):
+    """They write in turn: with one more than are kept, the next one to write is the one that was dropped last."""
+    calls: list[int] = []
+
+    def counted(producer_id: int, packed: PackedEntry) -> ProducerStateEntry:
+        calls.append(producer_id)
+        return unpack_entry(producer_id, packed)
+
+    monkeypatch.setattr(producers_module, "unpack_entry", counted)
+    manager, written = ProducerStateManager(), list[BatchHeader]()
+    for turn in range(5):
+        for pid in range(writers):
+            header = batch(len(written), pid=pid, sequence=turn, timestamp=turn)
+            assert manager.check(header, CLIENT) is None
+            manager.apply(header)
+            written.append(header)
+            assert len(manager._recent) <= RECENT_MAX
+    assert len(calls) == unpacked
+    for header in written:
+        duplicate = manager.check(header, CLIENT)
+        assert duplicate is not None
+        assert duplicate.last_offset == header.last_offset
 
 
 @pytest.mark.parametrize("batches", [1, 5])

@@ -56,14 +56,14 @@ _VALUE_VERSION_MAX: Final = 4
 _OFFSET_WITH_EXPIRY: Final = 1
 _OFFSET_VALUE: Final = 3
 _OFFSET_WITH_TOPIC_ID: Final = 4
-_TAG_OF_TOPIC_ID: Final = [1, 0, 16]
-"""How many tagged fields there are, which it is, and its bytes."""
+_TAG_OF_TOPIC_ID: Final = b"\1\0\x10"
+"""One tagged field, number 0, of 16 bytes."""
 _GROUP_VALUE: Final = 3
 _TOPIC_ID_TAG: Final = 0
 _PARTITION: Final = struct.Struct(">i")
 _OFFSET_AND_EPOCH: Final = struct.Struct(">qi")
 _PLAIN_OFFSET: Final = struct.Struct(">hqihq")
-_PLAIN_OFFSET_WITH_TOPIC_ID: Final = struct.Struct(">hqiBqBBB16s")
+_PLAIN_OFFSET_WITH_TOPIC_ID: Final = struct.Struct(">hqiBq3s16s")
 """Offsets' values of versions 3 and 4 whose metadata is empty."""
 
 
@@ -262,9 +262,7 @@ def _decode_plain_offset(value: bytes) -> OffsetValue | None:
         if version != _OFFSET_VALUE or metadata_bytes:
             return None
     elif len(value) == _PLAIN_OFFSET_WITH_TOPIC_ID.size:
-        version, offset, leader_epoch, length, commit_timestamp_ms, *tag, raw = _PLAIN_OFFSET_WITH_TOPIC_ID.unpack(
-            value
-        )
+        version, offset, leader_epoch, length, commit_timestamp_ms, tag, raw = _PLAIN_OFFSET_WITH_TOPIC_ID.unpack(value)
         if version != _OFFSET_WITH_TOPIC_ID or length != 1 or tag != _TAG_OF_TOPIC_ID:
             return None
         topic_id = uuid_of(raw)

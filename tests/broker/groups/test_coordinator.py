@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from tierfetch.broker.cluster.view import NewTopic, TopicImage
-from tierfetch.broker.coordinator import log_writer
+from tierfetch.broker.coordinator import log_writer, state_topic
 from tierfetch.broker.coordinator.log_writer import InTransaction
 from tierfetch.broker.coordinator.state_topic import java_hash, partition_for
 from tierfetch.broker.environment import wall_clock_ms
@@ -83,6 +83,20 @@ def syncing(member: str, group: str = "g") -> SyncGroupRequest:
 )
 def test_the_hash_is_javas(text: str, value: int) -> None:
     assert java_hash(text) == value
+
+
+def test_A2_hashes_are_kept_of_few_keys_and_of_no_long_ones() -> None:
+    """A client may name as many as it likes, of 32 KiB each."""
+    kept = state_topic._kept_hash.cache_info
+    long, longest_kept = "g" * (state_topic.KEPT_KEY_LENGTH_MAX + 1), "g" * state_topic.KEPT_KEY_LENGTH_MAX
+    before = kept()
+    assert java_hash(long) == java_hash(long) == state_topic._hash(long)
+    assert kept() == before
+    assert java_hash(longest_kept) == java_hash(longest_kept) == state_topic._hash(longest_kept)
+    assert kept().hits > before.hits
+    for number in range(state_topic.HASHES_MAX + 1):
+        assert java_hash(f"group-{number}") == state_topic._hash(f"group-{number}")
+    assert kept().currsize == state_topic.HASHES_MAX
 
 
 def test_a_group_without_an_absolute_hash_is_in_the_first_partition() -> None:

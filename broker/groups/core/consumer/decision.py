@@ -34,7 +34,7 @@ from .topics import Topics, metadata_hash
 ASSIGNED_AT_ONCE_MAX: Final = 100
 """A group of so many members is assigned with each change; that takes less than a millisecond."""
 GATHERED_MEMBERS_PER_MS: Final = 10
-"""How many members let a larger group wait a millisecond: with some 7 us a member that is a tenth of the loop."""
+"""A larger group waits a millisecond for each so many members: at some 7 us a member that is a tenth of the loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
