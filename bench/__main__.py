@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from .measure import Results, scratch
+from .options import against_option
 from .systems import System, systems_of
 
 Benchmark = Callable[[System, Path, Results, int, int], None]
@@ -61,7 +62,7 @@ SUITES: Final = {
 
 @click.command()
 @click.argument("name", type=click.Choice([*BENCHMARKS]))
-@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
+@against_option
 @click.option("--size-mb", default=1000, show_default=True, help="Data of each run, in millions of bytes.")
 @click.option("--runs", default=3, show_default=True, help="Counted runs of each case.")
 @click.option("--rounds", default=1, show_default=True, help="How often the systems take turns.")

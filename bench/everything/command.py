@@ -13,6 +13,7 @@ from typing import Final
 import click
 from rich.console import Console
 
+from ..options import against_option, exit_on
 from .plan import BUDGET_S, PLAN, Entry, minutes, progress_line, time_limit_s, total_s
 
 STOP_S: Final = 20.0
@@ -20,7 +21,7 @@ STOP_S: Final = 20.0
 
 
 @click.command("all")
-@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
+@against_option
 @click.option("--only", multiple=True, type=click.Choice([entry.name for entry in PLAN]), help="Run these alone.")
 @click.option("--minutes", "budget_min", type=click.FloatRange(min=1), default=BUDGET_S / 60, show_default=True)
 @click.option(
@@ -31,7 +32,7 @@ def main(against: str, only: tuple[str, ...], budget_min: float, results: Path) 
 
     Exit code 1 if one fails or is left out.
     """
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the benchmark under way is stopped first
+    exit_on(signal.SIGTERM)  # the benchmark under way is stopped first
     console = Console(soft_wrap=True)
     entries = [entry for entry in PLAN if not only or entry.name in only]
     results.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from tierfetch.model import Calibrations, System
 
 from ..lab.network import refusal
 from ..measure import command_line
+from ..options import exit_on, figures_option
 from ..systems import can_run_kafka
 from .draw import drawn
 from .judge import RUNS_MIN
@@ -28,7 +28,6 @@ from .session import Session
 CALIBRATION_RUNS = 3
 DRAWN = 30
 PROBE_BYTES = 128_000_000
-RESULT = Path("bench-results/model.json")
 
 
 @click.command("model")
@@ -55,7 +54,7 @@ RESULT = Path("bench-results/model.json")
     is_flag=True,
     help="Test scenarios in which links limit: 6 to 12 brokers in racks with uplinks, in network namespaces (as root).",
 )
-@click.option("--json", "path", type=click.Path(path_type=Path), default=RESULT, show_default=True)
+@figures_option("model")
 @click.option("--resume", is_flag=True, help="Continue from what the file has, instead of beginning again.")
 @click.option(
     "--calibration",
@@ -103,8 +102,7 @@ def main(
     Each prediction is in the JSON file before its first run. The file is rewritten after every run.
     """
     console = table_console()
-    for each in (signal.SIGTERM, signal.SIGHUP):  # what was set up is removed on the way out
-        signal.signal(each, lambda number, _: sys.exit(128 + number))
+    exit_on(signal.SIGTERM, signal.SIGHUP)
     if docs is not None:
         docs.write_text(markdown(_read(path)))
         console.print(f"written: {docs}")
