@@ -18,7 +18,7 @@ from tierfetch.model import Policy
 from tierfetch.protocol import RetriableError
 
 from ..measure import cpu_seconds
-from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
+from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_at_rest, wait_isr
 from .breakdown import replaced_rows
 from .lab import FOLLOWER, LEADER, Lab, wait_complete
 from .producers import PRODUCING, RECORD_BYTES
@@ -81,7 +81,10 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
     try:
         produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)
         if scenario.is_tiered:
-            _wait_calm(lab, topic)
+            places = *map(lab.cluster.data_directory, lab.broker_ids), lab.objects
+            wait_at_rest(
+                lambda: [log_bytes(place, topic) for place in places], CALM_LOOKS, CALM_INTERVAL_S, topic=topic
+            )
         whole = {partition: set(replicas) for partition, replicas in enumerate(scenario.assignment)}
         wait_isr(lab.cluster, whole, topic)
         os.sync()
@@ -90,19 +93,6 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
         yield
     finally:
         _delete(lab, topic)
-
-
-def _wait_calm(lab: Lab, topic: str) -> None:
-    """Until neither a broker's disk nor the tier has changed for some looks in a row."""
-    places = *map(lab.cluster.data_directory, lab.broker_ids), lab.objects
-    seen: list[int] = []
-    calm = 0
-    for _ in poll(STEP_TIMEOUT_S, f"tiering and local retention of {topic} to come to rest", CALM_INTERVAL_S):
-        now = [log_bytes(place, topic) for place in places]
-        calm = calm + 1 if now == seen else 0
-        seen = now
-        if calm >= CALM_LOOKS:
-            return
 
 
 def _delete(lab: Lab, topic: str) -> None:
