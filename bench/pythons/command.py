@@ -23,6 +23,7 @@ from tierfetch.cli.options import table_console
 
 from ..fetching.report import spread
 from ..fetching.rounds import in_turn
+from ..lab.child import exit_code
 from ..measure import Results, machine, scratch
 from ..options import exit_on, figures_option, rounds_option, size_option
 from ..systems import TIERFETCH
@@ -111,15 +112,9 @@ def environment(each: Way) -> dict[str, str]:
 
 def run(command: Sequence[str], variables: Mapping[str, str], output: Path) -> str | None:
     """Run a program from where this one runs; return what went wrong, the end of what it said, or None."""
-    with output.open("wb") as file:
-        child = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-        try:
-            code = child.wait(TIME_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            return f"not over after {TIME_LIMIT_S:.0f} s"
-        finally:
-            child.kill()  # its brokers end with it
-            child.wait()
+    code = exit_code(command, output, TIME_LIMIT_S, variables)
+    if code is None:
+        return f"not over after {TIME_LIMIT_S:.0f} s"
     said = " ".join(output.read_text(errors="replace").split())
     return None if code == 0 else f"exit code {code}: {said[-REASON_CHARACTERS_MAX:]}"
 
