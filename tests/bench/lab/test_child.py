@@ -1,4 +1,4 @@
-"""A benchmark that is stopped can clean up; its exit code is returned otherwise."""
+"""What is stopped can clean up; what ends by itself, or before it is ready, says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tierfetch.bench.lab import child
-from tierfetch.bench.lab.child import exit_code
+from tierfetch.bench.lab.child import CHILD, exit_code, started
 
 SLEEPING = """
 import sys, time
@@ -36,3 +36,22 @@ def test_what_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(child, "STOP_S", 0.1)
     deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
     assert exit_code([sys.executable, "-c", deaf], tmp_path / "output", 2.0) is None
+
+
+def test_a_block_has_what_is_ready_and_ends_it(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with started(
+        "x", [sys.executable, "-c", SLEEPING], output, lambda: "begun" in output.read_text(), OSError
+    ) as found:
+        process = found[CHILD]
+        assert process.poll() is None
+    assert process.poll() is not None
+
+
+def test_what_ends_before_it_is_ready_is_an_error_with_what_it_said(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "import sys; sys.exit('no such port')"]
+    with (
+        pytest.raises(OSError, match="the server ended: no such port"),
+        started("the server", program, tmp_path / "output", lambda: False, OSError),
+    ):
+        raise AssertionError("it never was ready")
