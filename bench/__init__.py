@@ -4,6 +4,7 @@
 
 measure      keeps and prints figures: every value, min, median, max, ratios, the load of the machine.
 systems      puts both systems behind one interface, each as a cluster on loopback.
+options      are what several commands take in the same way.
 workload     produces and observes, the same for both systems.
 lab/         starts Apache Kafka on loopback.
 replication  measures the catch-up of a follower without a tier.
@@ -19,7 +20,6 @@ election     measures the election of a controller after a SIGKILL.
 failover     measures a failover of many partitions with real controllers.
 append       measures appends to the metadata quorum.
 expiry       measures what appends wait for while retention removes segments.
-voter        runs a replica of the quorum as a process, for `append`.
 controller   measures a controller's image and decisions for large clusters.
 images       measures what a new image costs a broker.
 planner      measures how fast plans are made, and how close to optimal they are.

@@ -6,64 +6,44 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import click
 from rich.console import Console
 
-from . import (
-    append,
-    consume,
-    controller,
-    election,
-    expiry,
-    failover,
-    images,
-    kill,
-    latency,
-    ledger,
-    model_speed,
-    planner,
-    produce,
-    replace,
-    replication,
-    simulation,
-    snapshots,
-    startup,
-)
-from .coordinators import groups, loading, scale, transactions
 from .measure import Results, scratch
-from .partitions import producers
-from .secure import tls
+from .options import against_option
 from .systems import System, systems_of
 
 Benchmark = Callable[[System, Path, Results, int, int], None]
-BENCHMARKS: dict[str, Benchmark] = {
-    "replication": replication.run,
-    "replace": replace.run,
-    "produce": produce.run,
-    "producers": producers.run,
-    "consume": consume.run,
-    "latency": latency.run,
-    "load": loading.run,
-    "ledger": ledger.run,
-    "startup": startup.run,
-    "append": append.run,
-    "coordinators": scale.run,
-    "election": election.run,
-    "controller": controller.run,
-    "failover": failover.run,
-    "groups": groups.run,
-    "images": images.run,
-    "model-speed": model_speed.run,
-    "planner": planner.run,
-    "simulation": simulation.run,
-    "kill": kill.run,
-    "expiry": expiry.run,
-    "snapshots": snapshots.run,
-    "tls": tls.run,
-    "transactions": transactions.run,
+BENCHMARKS: Final = {
+    "replication": "replication",
+    "replace": "replace",
+    "produce": "produce",
+    "producers": "partitions.producers",
+    "consume": "consume",
+    "latency": "latency",
+    "load": "coordinators.loading",
+    "ledger": "ledger",
+    "startup": "startup",
+    "append": "append",
+    "coordinators": "coordinators.scale",
+    "election": "election",
+    "controller": "controller",
+    "failover": "failover",
+    "groups": "coordinators.groups",
+    "images": "images",
+    "model-speed": "model_speed",
+    "planner": "planner",
+    "simulation": "simulation",
+    "kill": "kill",
+    "expiry": "expiry",
+    "snapshots": "snapshots",
+    "tls": "secure.tls",
+    "transactions": "coordinators.transactions",
 }
-SUITES = {
+"""The module of each, which is imported when it is run: some take numpy or the simulator."""
+SUITES: Final = {
     "all": "everything.command",
     "copying": "copying.command",
     "curves": "curves.command",
@@ -82,7 +62,7 @@ SUITES = {
 
 @click.command()
 @click.argument("name", type=click.Choice([*BENCHMARKS]))
-@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
+@against_option
 @click.option("--size-mb", default=1000, show_default=True, help="Data of each run, in millions of bytes.")
 @click.option("--runs", default=3, show_default=True, help="Counted runs of each case.")
 @click.option("--rounds", default=1, show_default=True, help="How often the systems take turns.")
@@ -94,16 +74,21 @@ def main(name: str, against: str, size_mb: int, runs: int, rounds: int, json_pat
     `pythons`, `replacement`, `soak` and `spark` have options of their own: `python -m bench all --help`.
     """
     console = Console()
-    systems, results = systems_of(against, console), Results()
+    run, systems, results = benchmark(name), systems_of(against, console), Results()
     for round_number in range(rounds):
         for system in systems:
             console.print(f"{name}, round {round_number + 1} of {rounds}: {system.name}")
             with scratch() as base:
-                BENCHMARKS[name](system, base, results, size_mb, runs)
+                run(system, base, results, size_mb, runs)
             # A run that is ended early has what it measured until then.
             results.write(json_path)
     results.print(console)
     console.print(f"Figures: {json_path}")
+
+
+def benchmark(name: str) -> Benchmark:
+    run: Benchmark = importlib.import_module(f".{BENCHMARKS[name]}", __package__).run
+    return run
 
 
 def suite(name: str) -> click.Command:

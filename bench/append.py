@@ -53,7 +53,7 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
 
 
 def _voter(node: int, config: Path) -> Sequence[str]:
-    return [sys.executable, "-m", "tierfetch.bench.voter", str(config)]
+    return [sys.executable, "-m", "tierfetch.bench.lab.voter", str(config)]
 
 
 class _Leads:

@@ -17,17 +17,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tierfetch.cli.local import poll
-
 from .latency import tier_bytes
 from .measure import Results
 from .systems import OPTION, Cluster, System
-from .workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
+from .workload import admin, create_topic, isr_of, log_bytes, produce, wait_at_rest, wait_isr
 
 PARTITIONS = 4
 SEGMENT_BYTES = 4 << 20
 JOIN_TIMEOUT_S = 60.0
 QUIET_LOOKS = 12
+QUIET_INTERVAL_S = 0.5
 IDLE_RETENTION_MS = 1000
 CONFIGS = {"replica.lag.time.max.ms": "3000", "log.retention.check.interval.ms": "1000"}
 
@@ -71,22 +70,8 @@ def prepare(cluster: Cluster, case: Case, total_mb: int) -> None:
         configs["local.retention.bytes"] = str(int(total_bytes / PARTITIONS * case.local_share))
     create_topic(cluster, [[1, 2]] * PARTITIONS, configs)
     produce(cluster, PARTITIONS, total_bytes, 1000)
-    wait_quiet(cluster)
-
-
-def wait_quiet(
-    cluster: Cluster, tier: Path | None = None, interval_s: float = 0.5, timeout_s: float = STEP_TIMEOUT_S
-) -> None:
-    """Until neither the leader's disk nor the tier has changed for some looks in a row."""
-    seen: tuple[int, int] | None = None
-    quiet = 0
-    tier = tier or cluster.data_directory(1).parent / "tier"
-    for _ in poll(timeout_s, "tiering and local retention to come to rest", interval_s):
-        now = log_bytes(cluster.data_directory(1)), tier_bytes(tier)
-        quiet = quiet + 1 if now == seen else 0
-        seen = now
-        if quiet >= QUIET_LOOKS:
-            return
+    leader = cluster.data_directory(1)
+    wait_at_rest(lambda: (log_bytes(leader), tier_bytes(leader.parent / "tier")), QUIET_LOOKS, QUIET_INTERVAL_S)
 
 
 def replace(system: System, cluster: Cluster, results: Results, label: str) -> None:

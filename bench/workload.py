@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,6 +57,20 @@ def wait_isr(cluster: Cluster, wanted: Mapping[int, set[int]], topic: str = TOPI
         if isr_of(client, topic) == wanted:
             return time.monotonic()
     raise AssertionError("unreachable: poll raises")
+
+
+def wait_at_rest(
+    sizes: Callable[[], object], looks: int, interval_s: float, timeout_s: float = STEP_TIMEOUT_S, topic: str = TOPIC
+) -> None:
+    """Until so many looks in a row have found the sizes of the look before: of disks, and of the tier."""
+    seen: object = None
+    quiet = 0
+    for _ in poll(timeout_s, f"tiering and local retention of {topic} to come to rest", interval_s):
+        now = sizes()
+        quiet = quiet + 1 if now == seen else 0
+        seen = now
+        if quiet >= looks:
+            return
 
 
 def produce(

@@ -12,6 +12,7 @@ from tierfetch.cli.options import table_console
 
 from ..lab.s3 import S3UnavailableError, s3_program
 from ..measure import Results, scratch
+from ..options import figures_option, rounds_option, size_option
 from .phases import Case, Phase, cases
 from .report import add_pooled, add_round, print_report
 from .session import Load, session
@@ -20,14 +21,8 @@ from .tiers import S3, TIERS
 
 @click.command("copying")
 @click.option("--tiers", type=click.Choice(TIERS), multiple=True, default=TIERS, show_default=True)
-@click.option(
-    "--size-mb",
-    type=click.IntRange(min=150),
-    default=500,
-    show_default=True,
-    help="The backlog of each round, in millions of bytes.",
-)
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+@size_option(500, "The backlog of each round, in millions of bytes.", least=150)
+@rounds_option(5)
 @click.option(
     "--records-per-s", type=click.FloatRange(min=1), default=1_000.0, show_default=True, help="Records of 1 kB."
 )
@@ -41,9 +36,7 @@ from .tiers import S3, TIERS
     multiple=True,
     help="Run each tier with these switch intervals of the brokers' interpreters, to see what the lock does.",
 )
-@click.option(
-    "--json", "path", type=click.Path(path_type=Path), default="bench-results/copying.json", show_default=True
-)
+@figures_option("copying")
 def main(
     tiers: tuple[str, ...],
     size_mb: int,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from rich.console import Console
 from tierfetch.cli.options import table_console
 
 from ..measure import commit, machine, scratch
+from ..options import against_option, exit_on, figures_option, rounds_option, size_option
 from ..systems import System, systems_of
 from . import clients, partitions
 from .draw import draw
@@ -35,7 +35,7 @@ REASON_CHARACTERS_MAX: Final = 300
 
 
 @click.command("curves")
-@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
+@against_option
 @click.option("--axes", type=click.Choice(AXES), multiple=True, default=AXES, show_default=True)
 @click.option(
     "--counts",
@@ -45,14 +45,8 @@ REASON_CHARACTERS_MAX: Final = 300
     show_default=True,
     help="Numbers of partitions, and of clients.",
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option(
-    "--size-mb",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="What is produced over all partitions, in millions of bytes.",
-)
+@rounds_option(1)
+@size_option(100, "What is produced over all partitions, in millions of bytes.")
 @click.option(
     "--requests",
     type=click.IntRange(min=100),
@@ -61,14 +55,7 @@ REASON_CHARACTERS_MAX: Final = 300
     help="What all clients send together; two each at least.",
 )
 @click.option("--again", is_flag=True, help="Measure all points, and keep none that the file has.")
-@click.option(
-    "--json",
-    "path",
-    type=click.Path(path_type=Path),
-    default="bench-results/curves.json",
-    show_default=True,
-    help="All figures; the points are in a file beside it, .jsonl, and the pictures, .svg.",
-)
+@figures_option("curves", "All figures; the points are in a file beside it, .jsonl, and the pictures, .svg.")
 def main(
     against: str,
     axes: tuple[str, ...],
@@ -80,7 +67,7 @@ def main(
     path: Path,
 ) -> None:
     """How costs grow with partitions and with clients: each point a line, so that a run can be continued."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    exit_on(signal.SIGTERM)
     console, settings, lines_path = table_console(), Settings(size_mb, requests), path.with_suffix(".jsonl")
     lines_path.parent.mkdir(parents=True, exist_ok=True)
     if again:

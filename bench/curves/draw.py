@@ -5,18 +5,21 @@ A dotted line stands where a curve bends. The same values make the same bytes.
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tierfetch.pages import LOOKS, plain_number
+from tierfetch.pages import LOOKS, plain_number, rounded
 
 from .bends import bend
 from .points import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.typing import RcKeyType
 
 COLUMNS: Final = 3
@@ -48,8 +51,7 @@ def draw(path: Path, axis: str, quantities: Mapping[str, Mapping[str, Curve]], n
         for field in list(fields):
             field.set_visible(False)
         figure.suptitle(note)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="svg", metadata={"Date": None})
+        save(figure, path)
 
 
 def _draw_field(field: Axes, axis: str, quantity: str, by_system: Mapping[str, Curve]) -> None:
@@ -77,3 +79,30 @@ def _show_a_decade(field: Axes) -> None:
     if high < 10 * low:
         middle = math.sqrt(low * high)
         field.set_ylim(middle / math.sqrt(10), middle * math.sqrt(10))
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as SVG, without metadata."""
+    written = io.StringIO()
+    figure.savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(terse(written.getvalue()))
+
+
+def terse(svg: str) -> str:
+    """Return the same drawing in fewer bytes: most of a long one is steps, whose lines are along an axis."""
+    return re.sub(r'(?<= )d="([^"]*)"', lambda path: f'd="{"".join(_commands(path[1]))}"', rounded(svg))
+
+
+def _commands(path: str) -> Iterator[str]:
+    """Yield the commands of a path as matplotlib writes it, each on a line; a line along an axis has one number."""
+    at: list[str] = []
+    for line in path.splitlines():
+        command, *numbers = line.split()
+        if command == "L" and numbers[:1] == at[:1]:
+            yield f"V{numbers[1]}"
+        elif command == "L" and numbers[1:] == at[1:]:
+            yield f"H{numbers[0]}"
+        else:
+            yield command + " ".join(numbers)
+        at = numbers[-2:]

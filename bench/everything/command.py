@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final
 
 import click
 from rich.console import Console
 
+from ..lab.child import exit_code
+from ..options import against_option, exit_on
 from .plan import BUDGET_S, PLAN, Entry, minutes, progress_line, time_limit_s, total_s
-
-STOP_S: Final = 20.0
-"""How long a benchmark may take to stop its brokers once it is asked to."""
 
 
 @click.command("all")
-@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
+@against_option
 @click.option("--only", multiple=True, type=click.Choice([entry.name for entry in PLAN]), help="Run these alone.")
 @click.option("--minutes", "budget_min", type=click.FloatRange(min=1), default=BUDGET_S / 60, show_default=True)
 @click.option(
@@ -31,7 +27,7 @@ def main(against: str, only: tuple[str, ...], budget_min: float, results: Path) 
 
     Exit code 1 if one fails or is left out.
     """
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the benchmark under way is stopped first
+    exit_on(signal.SIGTERM)  # the benchmark under way is stopped first
     console = Console(soft_wrap=True)
     entries = [entry for entry in PLAN if not only or entry.name in only]
     results.mkdir(parents=True, exist_ok=True)
@@ -55,29 +51,7 @@ def main(against: str, only: tuple[str, ...], budget_min: float, results: Path) 
 def run(entry: Entry, against: str, results: Path, limit_s: float) -> str | None:
     """Run a benchmark, its output in a file; return what went wrong, None if nothing did."""
     arguments = [*entry.arguments(against), "--json", str(results / f"{entry.name}.json")]
-    with open(results / f"{entry.name}.log", "wb") as log:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "bench", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            code = child.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return f"stopped after {limit_s:.0f} s"
-        finally:
-            stop(child)
+    code = exit_code([sys.executable, "-m", "bench", *arguments], results / f"{entry.name}.log", limit_s)
+    if code is None:
+        return f"stopped after {limit_s:.0f} s"
     return None if code == 0 else f"ended with exit code {code}"
-
-
-def stop(child: subprocess.Popen[bytes]) -> None:
-    """End a benchmark with its brokers: an interrupt first, so that it can clean up; then all of its session."""
-    if child.poll() is None:
-        child.send_signal(signal.SIGINT)
-        try:
-            child.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()

@@ -19,6 +19,7 @@ from tierfetch.cli.options import table_console
 
 from ..consume import wait_moved
 from ..measure import Results, cpu_seconds, scratch
+from ..options import against_option, figures_option, rounds_option, size_option
 from ..systems import Cluster, System, systems_of
 from ..workload import create_topic, produce
 from .bare import WAYS, bare_requests, bare_server
@@ -55,15 +56,9 @@ class Server:
 
 
 @click.command("fetch")
-@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
-@click.option(
-    "--size-mb",
-    type=click.IntRange(min=SIZE_MB_MIN),
-    default=400,
-    show_default=True,
-    help="Records of each place, in millions of bytes.",
-)
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+@against_option
+@size_option(400, "Records of each place, in millions of bytes.", least=SIZE_MB_MIN)
+@rounds_option(5)
 @click.option(
     "--connections",
     "counts",
@@ -74,7 +69,7 @@ class Server:
 )
 @click.option("--places", type=click.Choice([LOCAL, TIERED]), multiple=True, default=(LOCAL, TIERED), show_default=True)
 @click.option("--caches", type=click.Choice([WARM, COLD]), multiple=True, default=(WARM, COLD), show_default=True)
-@click.option("--json", "path", type=click.Path(path_type=Path), default="bench-results/fetch.json", show_default=True)
+@figures_option("fetch")
 def main(
     against: str,
     size_mb: int,

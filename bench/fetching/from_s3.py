@@ -27,6 +27,7 @@ from tierfetch.cli.options import table_console
 from ..consume import wait_moved
 from ..lab.s3 import BUCKET, S3UnavailableError, s3_program, s3_server
 from ..measure import Figure, Results, cpu_seconds, machine, scratch
+from ..options import figures_option, rounds_option, size_option
 from ..soak.probe import scraped
 from ..systems import TIERFETCH, run_tierfetch
 from ..workload import create_topic, produce
@@ -73,14 +74,8 @@ class Arena:
 
 
 @click.command("fetch-s3")
-@click.option(
-    "--size-mb",
-    type=click.IntRange(min=SIZE_MB_MIN),
-    default=500,
-    show_default=True,
-    help="Records of the topic, in millions of bytes.",
-)
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+@size_option(500, "Records of the topic, in millions of bytes.", least=SIZE_MB_MIN)
+@rounds_option(5)
 @click.option(
     "--connections",
     "counts",
@@ -102,9 +97,7 @@ class Arena:
 @click.option(
     "--probes", type=click.IntRange(min=1), default=10, show_default=True, help="First bytes of each kind of offset."
 )
-@click.option(
-    "--json", "path", type=click.Path(path_type=Path), default="bench-results/fetch-s3.json", show_default=True
-)
+@figures_option("fetch-s3")
 def main(
     size_mb: int, rounds: int, counts: tuple[int, ...], range_kib: int, round_trip_ms: float, probes: int, path: Path
 ) -> None:

@@ -16,19 +16,19 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from tierfetch.cli.local import LocalNodes, poll
+from tierfetch.cli.local import LocalNodes
 from tierfetch.cli.local.nodes import LOOPBACK
-from tierfetch.cli.local.processes import Processes
 from tierfetch.protocol import OperatorError
 
+from .child import accepts, started
 from .topology import (
     SELF,
     Command,
@@ -42,7 +42,6 @@ from .topology import (
 )
 
 COMMAND_TIMEOUT_S: Final = 20.0
-RELAY_TIMEOUT_S: Final = 30.0
 NETS: Final = range(64, 128)
 SUBNETS: Final = 250
 NAMESPACES: Final = Path("/run/netns")
@@ -110,22 +109,13 @@ class ShapedNetwork:
     ) -> Iterator[None]:
         """Run a relay at a port of the node's address, to `target` in its namespace, as long as the block lasts."""
         host, target_port = target
-        where = (self.address(node), str(port), host, str(target_port))
-        arguments = (*where, str(delay_s), json.dumps(of_address or {}))
+        where = self.address(node), port
+        arguments = (*map(str, where), host, str(target_port), str(delay_s), json.dumps(of_address or {}))
         command = self.inside(node, [sys.executable, "-m", "tierfetch.bench.lab.relay", *arguments])
-        log = base / f"relay-{node}.log"
-        children = Processes()
-        try:
-            base.mkdir(parents=True, exist_ok=True)
-            children.start(node, command, log)
-            for _ in poll(RELAY_TIMEOUT_S, f"the relay before node {node} to listen"):
-                if children[node].poll() is not None:
-                    raise NetworkRefusedError(f"the relay before node {node} ended: {log.read_text()[-300:]}")
-                with suppress(OSError), socket.create_connection((self.address(node), port), 1.0):
-                    break
+        base.mkdir(parents=True, exist_ok=True)
+        name, log, is_ready = f"the relay before node {node}", base / f"relay-{node}.log", partial(accepts, *where)
+        with started(name, command, log, is_ready, NetworkRefusedError):
             yield
-        finally:
-            children.kill_all()
 
     def __enter__(self) -> Self:
         remove_abandoned()

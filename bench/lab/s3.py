@@ -9,21 +9,22 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import boto3
 from botocore.config import Config as BotoConfig
 
-from tierfetch.cli.local import free_ports, poll
-from tierfetch.cli.local.processes import Processes
+from tierfetch.cli.local import free_ports
+from tierfetch.cli.local.nodes import LOOPBACK
 from tierfetch.protocol import OperatorError
 
+from .child import CHILD, accepts, started
 from .jars import LAB
 
 if TYPE_CHECKING:
@@ -32,13 +33,10 @@ if TYPE_CHECKING:
 PACKAGE: Final = "github.com/versity/versitygw/cmd/versitygw"
 VERSION: Final = "v1.8.0"
 BUILD_TIMEOUT_S: Final = 900
-START_TIMEOUT_S: Final = 30.0
 BUCKET: Final = "tier"
 REGION: Final = "us-east-1"
 KEY: Final = "bench-key"
 SECRET: Final = "bench-secret"
-_SERVER: Final = 1
-"""Its number among the children of this process."""
 
 
 class S3UnavailableError(OperatorError):
@@ -52,7 +50,7 @@ class S3Server:
     port: int
     pid: int
     directory: Path
-    host: str = "127.0.0.1"
+    host: str = LOOPBACK
 
     def options(self, port: int | None = None) -> dict[str, str]:
         """Return `rsm.config.*` of the `s3` plugin, through another port where there is a relay."""
@@ -73,7 +71,7 @@ class S3Server:
         return {entry["Key"]: entry["Size"] for entry in listed if entry["Key"].endswith(suffix)}
 
 
-def client_of(port: int, connections: int, host: str = "127.0.0.1") -> S3Client:
+def client_of(port: int, connections: int, host: str = LOOPBACK) -> S3Client:
     """Return a client of the server at this port."""
     return boto3.session.Session().client(
         "s3",
@@ -118,26 +116,17 @@ def _build(go: str, directory: Path) -> None:
 
 @contextmanager
 def s3_server(
-    base: Path, host: str = "127.0.0.1", inside: Callable[[Sequence[str]], Sequence[str]] = list
+    base: Path, host: str = LOOPBACK, inside: Callable[[Sequence[str]], Sequence[str]] = list
 ) -> Iterator[S3Server]:
     """Run the server on an empty directory as long as the block lasts; `inside` puts it where `host` is its address."""
     directory = base / "objects"
     directory.mkdir(parents=True)
     (port,) = free_ports(1)
-    children = Processes()
     keys = ["--access", KEY, "--secret", SECRET, "--region", REGION]
-    log = base / "s3-server.log"
     command = [str(s3_program()), *keys, "--port", f"{host}:{port}", "--quiet", "posix", str(directory)]
-    children.start(_SERVER, inside(command), log)
-    try:
-        for _ in poll(START_TIMEOUT_S, "the S3 server to listen"):
-            if children[_SERVER].poll() is not None:
-                raise S3UnavailableError(f"the S3 server ended at its start: {log.read_text()[-300:]}")
-            with suppress(OSError), socket.create_connection((host, port), 1.0):
-                break
-        server = S3Server(port, children[_SERVER].pid, directory, host)
+    is_ready = partial(accepts, host, port)
+    with started("the S3 server", inside(command), base / "s3-server.log", is_ready, S3UnavailableError) as children:
+        server = S3Server(port, children[CHILD].pid, directory, host)
         with closing(client_of(port, 1, host)) as client:
             client.create_bucket(Bucket=BUCKET)
         yield server
-    finally:
-        children.kill_all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from tierfetch.model import Calibrations, System
 
 from ..lab.network import refusal
 from ..measure import command_line
+from ..options import exit_on, figures_option
 from ..systems import can_run_kafka
 from .draw import drawn
 from .judge import RUNS_MIN
@@ -28,7 +28,6 @@ from .session import Session
 CALIBRATION_RUNS = 3
 DRAWN = 30
 PROBE_BYTES = 128_000_000
-RESULT = Path("bench-results/model.json")
 
 
 @click.command("model")
@@ -55,7 +54,7 @@ RESULT = Path("bench-results/model.json")
     is_flag=True,
     help="Test scenarios in which links limit: 6 to 12 brokers in racks with uplinks, in network namespaces (as root).",
 )
-@click.option("--json", "path", type=click.Path(path_type=Path), default=RESULT, show_default=True)
+@figures_option("model")
 @click.option("--resume", is_flag=True, help="Continue from what the file has, instead of beginning again.")
 @click.option(
     "--calibration",
@@ -103,14 +102,14 @@ def main(
     Each prediction is in the JSON file before its first run. The file is rewritten after every run.
     """
     console = table_console()
-    for each in (signal.SIGTERM, signal.SIGHUP):  # what was set up is removed on the way out
-        signal.signal(each, lambda number, _: sys.exit(128 + number))
+    exit_on(signal.SIGTERM, signal.SIGHUP)
     if docs is not None:
         docs.write_text(markdown(_read(path)))
         console.print(f"written: {docs}")
         return
-    _check_choice(wanted, seed, measured)
-    scenarios = _wished(wanted, seed, count, links_mb_s, networks=networks)
+    _check_choice(wanted, seed, links_mb_s, measured, networks=networks)
+    constants = _chosen(measured, CALIBRATION)
+    scenarios = [] if measured else _wished(wanted, seed, count, links_mb_s, networks=networks)
     _check_networks(scenarios)
     record = _read(path) if resume and path.exists() else Record(path, command_line())
     _check_same(record, seed, scenarios)
@@ -122,11 +121,8 @@ def main(
         machine = measured_machine(Path(path.parent if path.parent.exists() else "."), PROBE_BYTES)
     for system in _systems(against, console):
         session = Session(system, record, machine, console)
-        if measured:
-            session.calibrate(calibration_runs, _chosen(measured, CALIBRATION))
-            continue
-        if calibration is None:
-            session.calibrate(calibration_runs)
+        if measured or calibration is None:
+            session.calibrate(calibration_runs, constants)
         session.test(scenarios, runs)
     print_tables(record, console, runs)
     if keep_calibration is not None and record.calibrations is not None:
@@ -144,19 +140,23 @@ def _wished(
     wanted: tuple[str, ...], seed: int | None, count: int, links_mb_s: float | None, *, networks: bool
 ) -> list[Scenario]:
     """Return the test scenarios of these options. UsageError."""
-    if networks and links_mb_s is not None:
-        raise click.UsageError("--networks has links of its own rates: give --links-mb-s without it")
-    chooses_from = NETWORKS if networks else TESTS
-    found = _chosen(wanted, chooses_from) if seed is None else drawn(seed, count, networks=networks)
+    found = _chosen(wanted, NETWORKS if networks else TESTS) if seed is None else drawn(seed, count, networks=networks)
     return [replace(each, links_mb_s=each.links_mb_s or links_mb_s) for each in found]
 
 
-def _check_choice(wanted: Sequence[str], seed: int | None, measured: Sequence[str]) -> None:
-    """UsageError if what to run is said twice."""
+def _check_choice(
+    wanted: Sequence[str], seed: int | None, links_mb_s: float | None, measured: Sequence[str], *, networks: bool
+) -> None:
+    """UsageError if options exclude each other."""
     if seed is not None and wanted:
         raise click.UsageError("--scenarios chooses, --random draws: give one")
-    if measured and (wanted or seed is not None):
-        raise click.UsageError("--calibrate measures constants and judges nothing: leave out --scenarios and --random")
+    if networks and links_mb_s is not None:
+        raise click.UsageError("--networks has links of its own rates: give --links-mb-s without it")
+    if measured and (wanted or seed is not None or links_mb_s is not None or networks):
+        raise click.UsageError(
+            "--calibrate measures constants and judges nothing: leave out --scenarios and --random,"
+            " and --networks and --links-mb-s too"
+        )
 
 
 def _check_same(record: Record, seed: int | None, scenarios: Sequence[Scenario]) -> None:

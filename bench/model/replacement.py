@@ -13,12 +13,12 @@ from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from tierfetch.cli.local import poll
-from tierfetch.cli.local.processes import Processes
 from tierfetch.model import Policy
 from tierfetch.protocol import RetriableError
 
+from ..lab.child import CHILD, started
 from ..measure import cpu_seconds
-from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_isr
+from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_at_rest, wait_isr
 from .breakdown import replaced_rows
 from .lab import FOLLOWER, LEADER, Lab, wait_complete
 from .producers import PRODUCING, RECORD_BYTES
@@ -29,10 +29,6 @@ from .traces import Logs, trace_of
 LOOK_S: Final = 0.02
 DISK_LOOKS_EVERY: Final = 5
 JOIN_TIMEOUT_S: Final = 90.0
-LOAD: Final = 1
-"""The number of the process that produces, among the children of a run."""
-SAID_MAX: Final = 300
-"""Characters of what it said that an error repeats."""
 LOAD_SETTLE_S: Final = 0.5
 CALM_LOOKS: Final = 8
 CALM_INTERVAL_S: Final = 0.4
@@ -81,7 +77,10 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
     try:
         produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)
         if scenario.is_tiered:
-            _wait_calm(lab, topic)
+            places = *map(lab.cluster.data_directory, lab.broker_ids), lab.objects
+            wait_at_rest(
+                lambda: [log_bytes(place, topic) for place in places], CALM_LOOKS, CALM_INTERVAL_S, topic=topic
+            )
         whole = {partition: set(replicas) for partition, replicas in enumerate(scenario.assignment)}
         wait_isr(lab.cluster, whole, topic)
         os.sync()
@@ -90,19 +89,6 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
         yield
     finally:
         _delete(lab, topic)
-
-
-def _wait_calm(lab: Lab, topic: str) -> None:
-    """Until neither a broker's disk nor the tier has changed for some looks in a row."""
-    places = *map(lab.cluster.data_directory, lab.broker_ids), lab.objects
-    seen: list[int] = []
-    calm = 0
-    for _ in poll(STEP_TIMEOUT_S, f"tiering and local retention of {topic} to come to rest", CALM_INTERVAL_S):
-        now = [log_bytes(place, topic) for place in places]
-        calm = calm + 1 if now == seen else 0
-        seen = now
-        if calm >= CALM_LOOKS:
-            return
 
 
 def _delete(lab: Lab, topic: str) -> None:
@@ -119,23 +105,19 @@ def load(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
     if not scenario.produce_mb_s:
         yield
         return
-    children = Processes()
     log = lab.base.parent / f"producers-{topic}.log"
     log.unlink(missing_ok=True)
     module = (sys.executable, "-m", "tierfetch.bench.model.producers")
     arguments = (lab.bootstrap, topic, str(scenario.partitions), str(scenario.produce_mb_s))
-    children.start(LOAD, lab.by_clients([*module, *arguments]), log)
-    try:
-        for _ in poll(STEP_TIMEOUT_S, f"producers of {topic}"):
-            if children[LOAD].poll() is not None:
-                raise RuntimeError(f"producers of {topic} ended: {log.read_text(errors='replace')[-SAID_MAX:]}")
-            if PRODUCING in log.read_text(errors="replace"):
-                break
+    command = lab.by_clients([*module, *arguments])
+
+    def is_producing() -> bool:
+        return PRODUCING in log.read_text(errors="replace")
+
+    with started(f"producers of {topic}", command, log, is_producing, RuntimeError, STEP_TIMEOUT_S) as children:
         time.sleep(LOAD_SETTLE_S)
         yield
-        children.stop(LOAD)
-    finally:
-        children.kill_all()
+        children.stop(CHILD)
 
 
 def replace(lab: Lab, scenario: Scenario, topic: str, *, looks_at_disk: bool = False) -> Timing:

@@ -29,7 +29,7 @@ from .lab import Lab, running
 from .moving import NeverMovedError, Planned, move, planned
 from .record import Entry, Record
 from .replacement import NeverJoinedError, load, prepared, replace
-from .scenario import CALIBRATION, Kind, Scenario
+from .scenario import Kind, Scenario
 from .spread import Series, spread_of
 from .timing import Timing
 
@@ -50,7 +50,7 @@ class Session:
 
     # --- scenarios --------------------------------------------------------------------------------------------------
 
-    def calibrate(self, runs: int, scenarios: Sequence[Scenario] = CALIBRATION) -> None:
+    def calibrate(self, runs: int, scenarios: Sequence[Scenario]) -> None:
         """Run what is not in the record yet, and put the constants there. What failed stays as it was."""
         done = self.record.completed(runs)
         for scenario in scenarios:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 import signal
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +40,7 @@ from tierfetch.cli.options import table_console
 
 from ..lab.kafka import CONTROLLER_ID
 from ..measure import Results, cpu_seconds, pss_mib
+from ..options import exit_on, figures_option
 from ..soak.probe import OWN_PAUSES, PAUSES, scraped
 from ..systems import TIERFETCH
 from ..workload import topics_of
@@ -65,10 +65,10 @@ PRODUCERS: Final = 10
     "--records-per-s", type=click.FloatRange(min=0), default=500.0, show_default=True, help="Of 1 kB, in all."
 )
 @click.option("--steady-s", type=click.FloatRange(min=1), default=60.0, show_default=True)
-@click.option("--json", "path", type=click.Path(path_type=Path), default="bench-results/partitions.json")
+@figures_option("partitions")
 def main(count: int, records_per_s: float, steady_s: float, path: Path) -> None:
     """A broker with many partitions: start, steady state, failover, controlled shutdown."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    exit_on(signal.SIGTERM)
     console, results = table_console(), Results()
     with tempfile.TemporaryDirectory(prefix="tierfetch-partitions-", ignore_cleanup_errors=True) as base:
         ports = free_ports(1)

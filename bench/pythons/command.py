@@ -23,7 +23,9 @@ from tierfetch.cli.options import table_console
 
 from ..fetching.report import spread
 from ..fetching.rounds import in_turn
+from ..lab.child import exit_code
 from ..measure import Results, machine, scratch
+from ..options import exit_on, figures_option, rounds_option, size_option
 from ..systems import TIERFETCH
 from .ways import PROBE, Way, name_of, paired, values_of, verdict
 
@@ -46,20 +48,12 @@ Key = tuple[str, str, str]
 )
 @click.option("--uvloop", is_flag=True, help="Run each interpreter with uvloop too.")
 @click.option("--only", type=click.Choice([*SHORT]), multiple=True, default=[*SHORT], show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
-@click.option(
-    "--size-mb",
-    type=click.IntRange(min=4),
-    default=200,
-    show_default=True,
-    help="What each benchmark produces or copies, in millions of bytes.",
-)
-@click.option(
-    "--json", "path", type=click.Path(path_type=Path), default="bench-results/pythons.json", show_default=True
-)
+@rounds_option(3)
+@size_option(200, "What each benchmark produces or copies, in millions of bytes.", least=4)
+@figures_option("pythons")
 def main(pythons: tuple[Path, ...], uvloop: bool, only: tuple[str, ...], rounds: int, size_mb: int, path: Path) -> None:
     """Measure ours under other interpreters and with uvloop, in turn with the standard way, and say what is better."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    exit_on(signal.SIGTERM)
     console, results = table_console(), Results()
     ways = [
         way(python, is_uvloop=is_uvloop)
@@ -118,15 +112,9 @@ def environment(each: Way) -> dict[str, str]:
 
 def run(command: Sequence[str], variables: Mapping[str, str], output: Path) -> str | None:
     """Run a program from where this one runs; return what went wrong, the end of what it said, or None."""
-    with output.open("wb") as file:
-        child = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-        try:
-            code = child.wait(TIME_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            return f"not over after {TIME_LIMIT_S:.0f} s"
-        finally:
-            child.kill()  # its brokers end with it
-            child.wait()
+    code = exit_code(command, output, TIME_LIMIT_S, variables)
+    if code is None:
+        return f"not over after {TIME_LIMIT_S:.0f} s"
     said = " ".join(output.read_text(errors="replace").split())
     return None if code == 0 else f"exit code {code}: {said[-REASON_CHARACTERS_MAX:]}"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from tierfetch.cli.options import table_console
 from ..copying.tiers import S3
 from ..lab.s3 import S3UnavailableError, s3_program
 from ..measure import Results, commit, machine, scratch
+from ..options import against_option, exit_on, figures_option, rounds_option, size_option
 from ..systems import systems_of
 from .draw import Picture, draw
 from .report import BENCHMARK, add, load_text, print_report
@@ -29,15 +29,9 @@ OPTIONS: Final = {"on": (True,), "off": (False,), "both": (True, False)}
 
 
 @click.command("replacement")
-@click.option("--against", type=click.Choice(["kafka", "nothing"]), default="kafka", show_default=True)
+@against_option
 @click.option("--partitions", type=click.IntRange(1, 1_000), default=1_000, show_default=True)
-@click.option(
-    "--size-mb",
-    type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    help="All partitions together, in millions of bytes; the disk needs three times as much.",
-)
+@size_option(10_000, "All partitions together, in millions of bytes; the disk needs three times as much.")
 @click.option(
     "--local-share",
     type=click.FloatRange(0.1, 1.0),
@@ -60,7 +54,7 @@ OPTIONS: Final = {"on": (True,), "off": (False,), "both": (True, False)}
     help="follower.fetch.last.tiered.offset.enable of the wiped broker.",
 )
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Of each case and round.")
-@click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True)
+@rounds_option(1)
 @click.option(
     "--timeout-s",
     type=click.FloatRange(min=1),
@@ -68,13 +62,8 @@ OPTIONS: Final = {"on": (True,), "off": (False,), "both": (True, False)}
     show_default=True,
     help="For the load to come to rest, and for a replacement.",
 )
-@click.option(
-    "--json",
-    "path",
-    type=click.Path(path_type=Path),
-    default="bench-results/replacement.json",
-    show_default=True,
-    help="The figures; the values of each 10 ms are in a file beside it, -10ms.json, and the picture, .svg.",
+@figures_option(
+    "replacement", "The figures; the values of each 10 ms are in a file beside it, -10ms.json, and the picture, .svg."
 )
 def main(
     against: str,
@@ -89,7 +78,7 @@ def main(
     path: Path,
 ) -> None:
     """Replace a wiped broker with many partitions: start to all in the ISR, and where each 10 ms of that goes."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    exit_on(signal.SIGTERM)
     if size_mb * 1_000_000 < partitions * TURN_BYTES:
         raise click.BadParameter(
             f"{partitions} partitions need {partitions * TURN_BYTES / 1e6:g} at least, 0.5 MB for each",

@@ -6,15 +6,14 @@ same bytes.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tierfetch.pages import LOOKS, REST, Look, rounded
+from tierfetch.pages import LOOKS, REST, Look
 
-from ..curves.draw import STYLE
+from ..curves.draw import STYLE, save
 from .states import STEP_S, State
 
 if TYPE_CHECKING:
@@ -55,10 +54,7 @@ def draw(path: Path, pictures: Sequence[Picture], note: str) -> None:
             _draw_cores(below, picture)
         _legend(figure, fields[0])
         figure.suptitle(note)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written = io.StringIO()
-        figure.savefig(written, format="svg", metadata={"Date": None})
-        path.write_text(rounded(written.getvalue()))
+        save(figure, path)
 
 
 def _draw_states(field: Axes, picture: Picture) -> None:

@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Final
 
 from ..copying.tiers import LOCAL, S3, running_tier
+from ..latency import tier_bytes
 from ..measure import cpu_seconds
 from ..model.lab import FOLLOWER, LEADER, Lab, wait_complete
 from ..model.traces import Logs
-from ..replace import CONFIGS, wait_quiet
+from ..replace import CONFIGS, QUIET_LOOKS
 from ..systems import KAFKA, OPTION, TIERFETCH, System, run_tierfetch
-from ..workload import TOPIC, admin, create_topic, isr_of, log_bytes, produce, wait_isr
+from ..workload import TOPIC, admin, create_topic, isr_of, log_bytes, produce, wait_at_rest, wait_isr
 from .states import STEP_S, Life, cores, counts, life_of
 
 KAFKA_CONFIGS: Final = {"log.initial.task.delay.ms": "500"}
@@ -100,22 +101,22 @@ class Replaced:
 class Session:
     """A running cluster with its data."""
 
-    def __init__(self, lab: Lab, system: System, load: Load, tier: Path, store: tuple[int, ...] = ()) -> None:
-        """`tier`: the directory that has its objects; `store`: the processes that keep them, if any do."""
+    def __init__(self, lab: Lab, system: System, load: Load, store: tuple[int, ...] = ()) -> None:
+        """`store`: the processes that keep the objects of the tier, if any do."""
         self._lab = lab
         self._system = system
         self._load = load
-        self._tier = tier
         self._store = store
 
     def load(self) -> float:
         """Fill the topic, and wait until tier and disks are at rest; return the share that is local then."""
         load, cluster = self._load, self._lab.cluster
+        leader, objects = cluster.data_directory(LEADER), self._lab.objects
         create_topic(cluster, [[LEADER, FOLLOWER]] * load.partitions, load.topic_configs())
         batch = {"batch.size": str(max(1, load.segment_bytes // 4))}
         produce(cluster, load.partitions, load.size_mb * 1_000_000, RECORD_BYTES, client=batch)
-        wait_quiet(cluster, self._tier, QUIET_INTERVAL_S, load.timeout_s)
-        return log_bytes(cluster.data_directory(LEADER)) / (load.size_mb * 1_000_000)
+        wait_at_rest(lambda: (log_bytes(leader), tier_bytes(objects)), QUIET_LOOKS, QUIET_INTERVAL_S, load.timeout_s)
+        return log_bytes(leader) / (load.size_mb * 1_000_000)
 
     def replace(self, *, option: bool) -> Replaced:
         """Wipe the follower, start it, and wait until it is in all ISRs, or for as long as the load says."""
@@ -179,13 +180,13 @@ def session(system: System, base: Path, tier_name: str, load: Load) -> Iterator[
         with system.run(base, 2, True, CONFIGS | KAFKA_CONFIGS) as cluster:
             lab = Lab("kafka", cluster, base, 2, base / "tier")
             wait_complete(lab)
-            yield Session(lab, system, load, base / "tier")
+            yield Session(lab, system, load)
         return
     assert system is TIERFETCH, system.name
     with running_tier(tier_name, base) as tier, run_tierfetch(base, 2, tier.settings, CONFIGS) as cluster:
         lab = Lab("tierfetch", cluster, base, 2, tier.directory)
         wait_complete(lab)
-        yield Session(lab, system, load, tier.directory, tier.pids)
+        yield Session(lab, system, load, tier.pids)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from tierfetch.cli.options import table_console
 
 from ..lab.kafka import CONTROLLER_ID
 from ..measure import command_line, commit, machine
+from ..options import exit_on, figures_option
 from .probe import Node, quantile
 from .verdict import MIB, SAMPLES_MIN, Growth, Sample, growths, latency_growths
 from .work import Work
@@ -47,10 +48,10 @@ SAMPLES_WANTED: Final = 60
 @click.option("--minutes", type=click.FloatRange(min=1), default=60.0, show_default=True)
 @click.option("--records-per-s", type=click.FloatRange(min=1), default=100.0, show_default=True)
 @click.option("--restart-minutes", type=click.FloatRange(min=0.2), default=5.0, show_default=True)
-@click.option("--json", "path", type=click.Path(path_type=Path), default="bench-results/soak.json", show_default=True)
+@figures_option("soak")
 def main(minutes: float, records_per_s: float, restart_minutes: float, path: Path) -> None:
     """A long life in short: does a cluster that works grow, or become slow? Exit code 1 if it does."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    exit_on(signal.SIGTERM)
     console = table_console()
     with tempfile.TemporaryDirectory(prefix="tierfetch-soak-", ignore_cleanup_errors=True) as base:
         soak = _Soak(Path(base), minutes * 60, records_per_s, restart_minutes * 60, path)

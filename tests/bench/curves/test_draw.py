@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib of the extras is not installed")
 
-from tierfetch.bench.curves.draw import draw
+from tierfetch.bench.curves.draw import draw, terse
 
 CURVES = {
     "created, s": {"tierfetch": {1: 0.1, 10: 0.2, 100: 3.0}, "kafka": {1: 0.3, 10: math.nan}},
@@ -32,3 +32,8 @@ def test_the_same_values_make_the_same_bytes(tmp_path: Path) -> None:
         draw(tmp_path / name, "partitions", CURVES, "2 cores")
         pictures.append((tmp_path / name).read_bytes())
     assert pictures[0] == pictures[1]
+
+
+def test_a_line_along_an_axis_has_one_number() -> None:
+    path = "M 0.123 1.06 \nL 5 1.08 \nL 5 7 \nL 6 8 \nL 0.123 1.06 \nz\nM 0 9 \nC 1 1 2 2 3 9 \nL 4 9 \n"
+    assert terse(f'<path id="a" d="{path}"/>') == '<path id="a" d="M0.1 1.0H5V7L6 8L0.1 1.0zM0 9C1 1 2 2 3 9H4"/>'

@@ -25,12 +25,17 @@ def test_scenarios_are_chosen_drawn_or_on_links() -> None:
 
 def test_options_that_exclude_each_other() -> None:
     with pytest.raises(click.UsageError, match="--scenarios chooses, --random draws"):
-        _check_choice(("store",), 7, ())
-    for wanted, seed in ((("store",), None), ((), 7)):
+        _check_choice(("store",), 7, None, (), networks=False)
+    for wanted, seed, links_mb_s, networks in (
+        (("store",), None, None, False),
+        ((), 7, None, False),
+        ((), None, 20.0, False),
+        ((), None, None, True),
+    ):
         with pytest.raises(click.UsageError, match="--calibrate measures constants and judges nothing"):
-            _check_choice(wanted, seed, ("c-waves",))
+            _check_choice(wanted, seed, links_mb_s, ("c-waves",), networks=networks)
     with pytest.raises(click.UsageError, match="--networks has links of its own"):
-        _wished((), None, 3, 20.0, networks=True)
+        _check_choice((), None, 20.0, (), networks=True)
     with pytest.raises(click.UsageError, match="6 brokers in 2 racks, copy"):
         _wished(("no such",), None, 3, None, networks=True)
 

@@ -1,4 +1,4 @@
-"""A replica of the quorum in a process of its own, without a state machine: `python -m bench.voter CONFIG`."""
+"""A replica of the quorum in a process of its own, without a state machine: `python -m bench.lab.voter CONFIG`."""
 
 from __future__ import annotations
 
