@@ -422,8 +422,13 @@ class QuorumScenario:
         if len(leaders) != 1 or len(replicas) != len(self._nodes):
             return [f"leaders {leaders}, running {sorted(replicas)}"]
         end = replicas[leaders[0]].log.log_end_offset
-        if strayed := self._strayed_voters(replicas, leaders[0]):
-            return strayed
+        with_voters = {
+            controller_host(node_id): replica
+            for node_id, replica in replicas.items()
+            if replica.status.voters.voters.nodes
+        }
+        if strayed := self._operator.strayed(with_voters):
+            return [f"{host} {reason}" for host, reason in strayed]
         offsets = {
             node_id: (replica.applied_offset, replica.status.high_watermark, replica.log.log_end_offset)
             for node_id, replica in replicas.items()
@@ -433,20 +438,6 @@ class QuorumScenario:
             for node_id, (applied, high_watermark, log_end) in offsets.items()
             if {applied, high_watermark, log_end} != {end}
         ]
-
-    def _strayed_voters(self, replicas: Mapping[int, QuorumNode], leader_id: int) -> list[str]:
-        """Who goes by other voters than the leader, and which of its voters listens elsewhere than it knows."""
-        voters = replicas[leader_id].status.voters.voters
-        found = [
-            f"node {node_id} goes by {replica.status.voters}, the leader by {voters}"
-            for node_id, replica in replicas.items()
-            if replica.status.voters.voters.nodes and replica.status.voters.voters != voters
-        ]
-        for voter in voters:
-            port = self._ports[controller_host(voter.id)]
-            if voter.endpoint is None or voter.endpoint.port != port:
-                found.append(f"voter {voter.id} listens at {port}, it is known at {voter.endpoint}")
-        return found
 
     def _judge(self) -> None:
         replicas = self._replicas()
