@@ -31,7 +31,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
-from uuid import UUID
 
 from ...light_dataclass import dataclass
 from ...protocol import ErrorCode
@@ -44,7 +43,6 @@ from ...quorum import (
     QuorumFailedError,
     QuorumNode,
     RaftState,
-    ReplicaKey,
     SnapshotContent,
     VoterSet,
 )
@@ -72,7 +70,6 @@ from ..machine.tasks import every_second, first_error
 from ..machine.world import World
 from .controllers import (
     CONTROLLER_PORT,
-    PORTS,
     ObserverProcess,
     QuorumProcess,
     controller_config,
@@ -81,6 +78,7 @@ from .controllers import (
     first_voters,
     open_observer_process,
     open_quorum_process,
+    other_port,
 )
 from .operations.grammar import Act, Operations
 from .operations.voters import VOTER_ROWS, VoterOperator
@@ -292,8 +290,7 @@ class QuorumScenario:
         self._ports = dict.fromkeys(self._nodes, CONTROLLER_PORT)
         self._first: VoterSet | None = None
         if not self.options.is_static_at_first:
-            keys = [ReplicaKey(each, UUID(int=rng.getrandbits(128), version=4)) for each in self.options.voter_ids]
-            self._first = first_voters(keys)
+            self._first = first_voters({each: controller_host(each) for each in self.options.voter_ids}, rng)
         self._operator = VoterOperator(
             {controller_host(node_id): node_id for node_id in controllers},
             self._replica,
@@ -569,7 +566,7 @@ class QuorumScenario:
     async def _move(self, name: str) -> None:
         """Restart a controller, at another port."""
         if self.world.host(name).node is not None:
-            self._ports[name] = PORTS[1 - PORTS.index(self._ports[name])]
+            self._ports[name] = other_port(self._ports[name])
             await self.world.host(name).stop()
 
     async def _upgrade(self) -> bool:
