@@ -18,7 +18,7 @@ from ..machine.process import Process
 from ..machine.world import World
 from .cluster_options import BROKERS, PORT, ClusterOptions
 from .combined import CombinedProcess, broker_in
-from .controllers import CONTROLLER_PORT, PORTS, ControllerProcess, open_controller_process
+from .controllers import CONTROLLER_PORT, ControllerProcess, open_controller_process, other_port
 
 
 class ClusterNodes:
@@ -71,7 +71,7 @@ class ClusterNodes:
 
     def listen_elsewhere(self, name: str) -> None:
         """The controller listens at the other port, from its next start on."""
-        self.ports[name] = PORTS[1 - PORTS.index(self.ports[name])]
+        self.ports[name] = other_port(self.ports[name])
 
     def disk_lost(self, name: str) -> None:
         """It is formatted again at its next start, as one more controller of the cluster that there is."""

@@ -12,8 +12,7 @@ from ...broker.config import BrokerConfig, parse_broker_config
 from ...controller import METADATA_VERSION, NEW_CLUSTER_LEVELS
 from ...controller.records import FeatureLevelRecord, encode_record
 from ...light_dataclass import dataclass
-from ...quorum import ControllerConfig, ReplicaKey, VoterSet, parse_controller_config
-from ...quorum.storage import new_directory_id
+from ...quorum import ControllerConfig, VoterSet, parse_controller_config
 from ..faults.actions import moments
 from ..faults.directories import directory_moves, sick_directories
 from ..faults.hardware import hardware, open_files
@@ -288,9 +287,8 @@ class ClusterOptions:
 
     def first_voters(self, rng: Random) -> VoterSet:
         """Return the voters that the quorum is formatted with."""
-        hosts = {node_id: host for host, node_id in self.controllers.items()}
-        ids = [node_id for node_id in hosts if node_id != SPARE_ID]
-        return first_voters([ReplicaKey(each, new_directory_id(rng)) for each in ids], hosts.__getitem__)
+        hosts = {node_id: host for host, node_id in self.controllers.items() if node_id != SPARE_ID}
+        return first_voters(hosts, rng)
 
     @property
     def heartbeat_interval_ms(self) -> int:

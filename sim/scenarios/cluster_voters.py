@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...quorum import QuorumNode
+from ...quorum import QuorumNode, VoterSet
 from ..faults.injector import FaultInjector
 from ..judges.core.acknowledged_writes import Anomaly
 from ..judges.core.events import OperatorEvent
@@ -85,19 +85,13 @@ class ClusterVoters:
 
     def unsettled(self) -> list[tuple[str, str]]:
         """What keeps voters from being at rest: a controller, and why."""
-        found = self._leader()
-        return list(self._strayed(found[1])) if found is not None and self._options.changing_voters else []
+        if self.operator is None or self._leader() is None:
+            return []
+        replicas = {host: self._nodes.replica(host) for host in self._hosts.values()}
+        running = {host: replica for host, replica in replicas.items() if replica is not None}
+        return [*self.operator.strayed(running), *self._unjoined(self.operator.voters)]
 
-    def _strayed(self, leader: QuorumNode) -> Iterator[tuple[str, str]]:
-        voters = leader.status.voters.voters
-        for host in self._hosts.values():
-            replica = self._nodes.replica(host)
-            if replica is not None and replica.status.voters.voters != voters:
-                yield host, f"goes by {replica.status.voters}, the leader by {voters}"
-        for voter in voters:
-            port = self._nodes.ports[self._hosts[voter.id]]
-            if voter.endpoint is None or voter.endpoint.port != port:
-                yield self._hosts[voter.id], f"listens at {port}, it is known at {voter.endpoint}"
+    def _unjoined(self, voters: VoterSet) -> Iterator[tuple[str, str]]:
         joined = {node.id: node.key.directory_id for node in voters}
         for node_id, host in self._hosts.items() if self._options.auto_join else ():
             if joined.get(node_id) != self._nodes.metadata_directory_of(host):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Final
 
 from ...broker import NodeEnvironment
@@ -76,9 +77,17 @@ def _parsed(node_id: int, port: int, keys: Mapping[str, str]) -> ControllerConfi
     return config
 
 
-def first_voters(keys: Iterable[ReplicaKey], host_of: Callable[[int], str] = controller_host) -> VoterSet:
-    """The voters that a dynamic quorum is formatted with."""
-    return VoterSet.of(VoterNode(key, (Endpoint("CONTROLLER", host_of(key.id), CONTROLLER_PORT),)) for key in keys)
+def first_voters(hosts: Mapping[int, str], rng: Random) -> VoterSet:
+    """Return the voters that a dynamic quorum is formatted with, each with a new directory id. `hosts` are theirs."""
+    return VoterSet.of(
+        VoterNode(ReplicaKey(node_id, new_directory_id(rng)), (Endpoint("CONTROLLER", host, CONTROLLER_PORT),))
+        for node_id, host in hosts.items()
+    )
+
+
+def other_port(port: int) -> int:
+    """Return where a controller listens that has moved from there."""
+    return PORTS[1 - PORTS.index(port)]
 
 
 @dataclass(frozen=True, slots=True)

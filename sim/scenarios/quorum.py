@@ -31,7 +31,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
-from uuid import UUID
 
 from ...light_dataclass import dataclass
 from ...protocol import ErrorCode
@@ -44,7 +43,6 @@ from ...quorum import (
     QuorumFailedError,
     QuorumNode,
     RaftState,
-    ReplicaKey,
     SnapshotContent,
     VoterSet,
 )
@@ -72,7 +70,6 @@ from ..machine.tasks import every_second, first_error
 from ..machine.world import World
 from .controllers import (
     CONTROLLER_PORT,
-    PORTS,
     ObserverProcess,
     QuorumProcess,
     controller_config,
@@ -81,6 +78,7 @@ from .controllers import (
     first_voters,
     open_observer_process,
     open_quorum_process,
+    other_port,
 )
 from .operations.grammar import Act, Operations
 from .operations.voters import VOTER_ROWS, VoterOperator
@@ -292,8 +290,7 @@ class QuorumScenario:
         self._ports = dict.fromkeys(self._nodes, CONTROLLER_PORT)
         self._first: VoterSet | None = None
         if not self.options.is_static_at_first:
-            keys = [ReplicaKey(each, UUID(int=rng.getrandbits(128), version=4)) for each in self.options.voter_ids]
-            self._first = first_voters(keys)
+            self._first = first_voters({each: controller_host(each) for each in self.options.voter_ids}, rng)
         self._operator = VoterOperator(
             {controller_host(node_id): node_id for node_id in controllers},
             self._replica,
@@ -422,8 +419,13 @@ class QuorumScenario:
         if len(leaders) != 1 or len(replicas) != len(self._nodes):
             return [f"leaders {leaders}, running {sorted(replicas)}"]
         end = replicas[leaders[0]].log.log_end_offset
-        if strayed := self._strayed_voters(replicas, leaders[0]):
-            return strayed
+        with_voters = {
+            controller_host(node_id): replica
+            for node_id, replica in replicas.items()
+            if replica.status.voters.voters.nodes
+        }
+        if strayed := self._operator.strayed(with_voters):
+            return [f"{host} {reason}" for host, reason in strayed]
         offsets = {
             node_id: (replica.applied_offset, replica.status.high_watermark, replica.log.log_end_offset)
             for node_id, replica in replicas.items()
@@ -433,20 +435,6 @@ class QuorumScenario:
             for node_id, (applied, high_watermark, log_end) in offsets.items()
             if {applied, high_watermark, log_end} != {end}
         ]
-
-    def _strayed_voters(self, replicas: Mapping[int, QuorumNode], leader_id: int) -> list[str]:
-        """Who goes by other voters than the leader, and which of its voters listens elsewhere than it knows."""
-        voters = replicas[leader_id].status.voters.voters
-        found = [
-            f"node {node_id} goes by {replica.status.voters}, the leader by {voters}"
-            for node_id, replica in replicas.items()
-            if replica.status.voters.voters.nodes and replica.status.voters.voters != voters
-        ]
-        for voter in voters:
-            port = self._ports[controller_host(voter.id)]
-            if voter.endpoint is None or voter.endpoint.port != port:
-                found.append(f"voter {voter.id} listens at {port}, it is known at {voter.endpoint}")
-        return found
 
     def _judge(self) -> None:
         replicas = self._replicas()
@@ -578,7 +566,7 @@ class QuorumScenario:
     async def _move(self, name: str) -> None:
         """Restart a controller, at another port."""
         if self.world.host(name).node is not None:
-            self._ports[name] = PORTS[1 - PORTS.index(self._ports[name])]
+            self._ports[name] = other_port(self._ports[name])
             await self.world.host(name).stop()
 
     async def _upgrade(self) -> bool:

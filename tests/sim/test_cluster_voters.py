@@ -203,3 +203,15 @@ def test_none_is_lost_once_a_removal_may_still_be_carried_out(code: ErrorCode | 
         assert bool(quorum.operator.expendable) is may_lose
 
     asyncio.run(ask())
+
+
+# -- what keeps voters from being at rest ------------------------------------------------------------------------------
+
+
+def test_replicas_go_by_the_voters_of_the_leader_which_listen_where_it_knows() -> None:
+    quorum = Quorum()
+    assert quorum.operator.strayed(quorum.replicas) == []
+    quorum.replicas["4"] = replica(5, at=VotersAt(2, voters(1, 2), 1))
+    assert [host for host, _ in quorum.operator.strayed(quorum.replicas)] == ["4"]
+    quorum.leader_has(VotersAt(4, voters(1, 2, 3, port=PORT + 1), 1))
+    assert [host for host, _ in quorum.operator.strayed({"1": quorum.replicas["1"]})] == ["1", "2", "3"]

@@ -96,9 +96,11 @@ from ..cluster_options import EXPIRY_CHECK_MS, METRICS_PORT
 from ..operations.tables import TABLE
 from .many_partitions import ManyPartitions
 
-LOOKS_MAX: Final = 40
 GAP_S: Final = 0.5
-"""What is still wrong after so many looks, so long apart, is wrong: sessions and transactions have expired by then."""
+SETTLED_S: Final = 20.0
+"""What is still wrong after this time is wrong: sessions and transactions have expired by then. Where a broker hangs,
+all looks together still end before the run's time limit, and say so.
+"""
 TIMEOUT_S: Final = 4.0
 TIMEOUT_MS: Final = int(TIMEOUT_S * 1000)
 SCRAPE_S: Final = 5.0
@@ -149,9 +151,10 @@ class FinalLooks:
         self._listed = 0
         """The groups and transactional ids that were seen."""
 
-    async def anomalies(self) -> list[Anomaly]:
-        """Return what is shown wrongly."""
-        looks: Mapping[str, Look] = {
+    @property
+    def looks(self) -> Mapping[str, Look]:
+        """What is asked, in this order."""
+        return {
             "cluster": self._cluster,
             "configs": self._configs,
             "log directories": self._directories,
@@ -166,8 +169,11 @@ class FinalLooks:
             "transactions": self._transactions,
             "groups": self._groups,
         }
+
+    async def anomalies(self) -> list[Anomaly]:
+        """Return what is shown wrongly."""
         found = [
-            Anomaly("wrong look", name, text) for name, look in looks.items() for text in await self._settled(look)
+            Anomaly("wrong look", name, text) for name, look in self.looks.items() for text in await self._settled(look)
         ]
         if self._expires and self._listed and not found:
             for clock in self._clocks():
@@ -181,16 +187,16 @@ class FinalLooks:
 
     async def _settled(self, look: Look) -> list[str]:
         """Return what is wrong however often it is looked at."""
-        wrong: list[str] = []
-        for _ in range(LOOKS_MAX):
+        loop = asyncio.get_running_loop()
+        settled_s = loop.time() + SETTLED_S
+        while True:
             try:
                 wrong = await look()
             except OUTSIDE as error:
                 wrong = [f"{type(error).__name__}: {error}"]
-            if not wrong:
-                break
+            if not wrong or loop.time() >= settled_s:
+                return wrong
             await asyncio.sleep(GAP_S)
-        return wrong
 
     @property
     def _addresses(self) -> dict[int, Address]:

@@ -6,7 +6,7 @@
 |                     |                                                            | `VoterOperator.anomalies`         |
 | remove voter        | RemoveRaftVoter, of the leader as of any other             | the same                          |
 | move voter          | a controller is restarted, and listens at another port;    | every replica knows it there in   |
-|                     | it says so itself (UpdateRaftVoter)                        | the end (`QuorumScenario`)        |
+|                     | it says so itself (UpdateRaftVoter)                        | the end (`VoterOperator.strayed`) |
 | wipe voter          | a voter gets an empty disk: it comes back without a vote,  | all judges of the quorum: of the  |
 |                     | and the vote of its old directory waits for its removal    | old directory nothing counts      |
 | raise kraft.version | of a quorum whose voters were configured                   | `judges.core.quorum.voters`       |
@@ -154,6 +154,21 @@ class VoterOperator:
         epoch, end = status.leader_and_epoch.epoch, status.high_watermark
         is_newest = all(each is not None and each.status.leader_and_epoch.epoch <= epoch for each in replicas)
         return is_newest and status.voters.offset < end and epochs.epoch_for_offset(end - 1) == epoch
+
+    def strayed(self, replicas: Mapping[str, QuorumNode]) -> list[tuple[str, str]]:
+        """Return which of these replicas, by host, go by other voters than the leader, and which of its voters listens
+        elsewhere than it knows; nothing without a leader.
+        """
+        if self._leader() is None:
+            return []
+        voters = self.voters
+        others = [
+            (host, f"goes by {replica.status.voters}, the leader by {voters}")
+            for host, replica in replicas.items()
+            if replica.status.voters.voters != voters
+        ]
+        moved = [(host, f"listens at {self._port_of(host)}, the leader goes by {voters}") for host in self.elsewhere]
+        return others + moved
 
     # -- the rows -----------------------------------------------------------------------------------------------------
 
