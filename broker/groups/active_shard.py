@@ -206,8 +206,8 @@ class ActiveShard(CompactedShard[GroupRecord]):
             raise KafkaError(runtime.CODES_OF_ASKERS.get(error.code, error.code), error.message) from error
 
     async def settled(self) -> None:
-        """Return once all that was decided until now is committed or has failed. Raise NOT_COORDINATOR if that takes too
-        long, as Kafka does: consumers look for the coordinator then.
+        """Return once all that was decided until now is committed or has failed. Raise NOT_COORDINATOR if that takes
+        too long, as Kafka does: consumers look for the coordinator then.
         """
         try:
             known = self._writer.settled()
