@@ -38,9 +38,16 @@ async def worked_tier(log: ModelLog) -> ModelTier:
 
 
 async def build(
-    tier: ModelTier, log: ModelLog, adoption: AdoptFromTier = ADOPT_6, *, ledger_wait_s: float = 0.05
+    tier: ModelTier,
+    log: ModelLog,
+    adoption: AdoptFromTier = ADOPT_6,
+    *,
+    ledger_wait_s: float = 0.05,
+    storage_deadline_s: float = 5.0,
 ) -> AuxState:
-    builder = AuxStateBuilder(tier.storage, tier.metadata, ledger_wait_s=ledger_wait_s, storage_deadline_s=0.05)
+    builder = AuxStateBuilder(
+        tier.storage, tier.metadata, ledger_wait_s=ledger_wait_s, storage_deadline_s=storage_deadline_s
+    )
     return await builder.build(PARTITION, adoption, StubLeader({PARTITION: log}), log.leader_epoch)
 
 
@@ -424,7 +431,7 @@ class TestBrokenTier:
         tier = await worked_tier(log)
         tier.storage.hang_on.add(operation)
         with pytest.raises(RemoteStorageTimeoutError, match=r"did not end within 0\.05 s"):
-            await build(tier, log)
+            await build(tier, log, storage_deadline_s=0.05)
 
     @pytest.mark.parametrize("n", [1, 2, 3])
     async def test_every_remote_call_may_fail_and_a_retry_succeeds(self, n: int) -> None:
