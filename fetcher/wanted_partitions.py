@@ -4,7 +4,8 @@ moved, not what it fetches.
     | a replica | is looked at |
     |---|---|
     | was added, removed or answered, or its state has changed: touched | before the next fetch |
-    | has an effect under way, is held back by the throttle, or is behind | before each fetch |
+    | has an effect under way, or is held back by the throttle | before each fetch |
+    | is behind, while there is a throttle | before each fetch |
     | has no room on its disk | before each fetch, at least each second |
     | bootstraps, backs off, has failed, or has all that was committed | once it is touched, or its turn comes |
 
@@ -54,6 +55,8 @@ class WantedPartitions:
         self._max_bytes = max_bytes
         self._touched: dict[TopicIdPartition, None] = {}
         self._bootstrapping: set[TopicIdPartition] = set()
+        self._catching_up: set[TopicIdPartition] = set()
+        """Those fetched that have not caught up; `_behind` are those of them that no fetch was answered for yet."""
         self._behind: set[TopicIdPartition] = set()
         self._new: set[TopicIdPartition] = set()
         self._round: list[TopicIdPartition] = []
@@ -95,6 +98,8 @@ class WantedPartitions:
     def look(self, now_s: float) -> Collection[TopicIdPartition]:
         """Bring `requests` up to date; what was looked at for that since there was something to fetch."""
         self._look_around(now_s)
+        if self._throttle.is_limited:
+            self._touched.update(dict.fromkeys(self._catching_up))
         touched, self._touched = self._touched, {}
         self.held_back_s = None
         for key in touched:
@@ -105,8 +110,12 @@ class WantedPartitions:
                 request = self._request(key, replica) if self._is_due(replica, now_s) else None
                 if replica.state is ReplicaState.BOOTSTRAPPING:
                     self._bootstrapping.add(key)
-                elif replica.state in _BUSY and (request is None or not replica.is_caught_up):
+                elif replica.state in _BUSY and request is None:
                     self._touched[key] = None
+            if request is None or replica is None or replica.is_caught_up:
+                self._catching_up.discard(key)
+            else:
+                self._catching_up.add(key)
             if request is not self.requests.get(key):
                 is_new |= self.requests.pop(key, None) is None
                 self._note_behind(key, replica if request is not None else None, is_new=is_new)

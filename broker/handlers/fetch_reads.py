@@ -20,6 +20,10 @@ A partition with nothing to report may rest in its session (`Standing`) where a 
 something has moved: it is led here, its reader waits at the end, with a follower nothing is left to commit and no ISR
 to change, and there was no error and nothing to repeat. What moves it notifies `leadership.resting` first.
 
+A response that is full, or has too little room left for the next records, leaves out those of its session's partitions
+of which nothing was said since their last answer (`AskedPartition.is_answered`). So a follower that catches up in
+thousands of partitions costs what its fetches carry.
+
 The first records of a response come even if they exceed its limit (KIP-74). A follower's position is noted once a
 request, before its answer is made, so that the answer has the high watermark it caused.
 
@@ -188,6 +192,8 @@ class FetchReads:
         self._may_have_missed = False
         """Whether the look has waited for a file: what it found before may have moved since."""
         self._bytes_left = self._request.max_bytes
+        self._is_full = False
+        """Whether there is no room for the records of another partition."""
         self._replicated: list[tuple[TopicIdPartition, int]] = []
         self._tier_reads = TierReads(self._remote)
 
@@ -212,6 +218,8 @@ class FetchReads:
                 if not count % LOOKS_AT_ONCE:
                     self._may_have_missed = True
                     await pace().spend(SLICE_ELEMENTS, count)
+                if self._is_full and asked.is_answered:
+                    continue
                 standing = standings.get(asked)
                 if standing is not None and not standing.has_moved():
                     self._standings[asked] = standing
@@ -231,6 +239,7 @@ class FetchReads:
             size = part_size(answer.records)
             self.size += size
             self._bytes_left -= size
+            self._is_full |= self._bytes_left <= 0
 
     async def _await_tier(self) -> None:
         """Wait for reads of the tier until the answer is worth sending, or all have ended."""
@@ -428,6 +437,8 @@ class FetchReads:
             if error.code is ErrorCode.offset_out_of_range:
                 return None
             raise
+        if not log_slice.size and self._bytes_left < wanted.partition_max_bytes:
+            self._is_full = True
         if self._throttle is not None:
             self._replicated.append((partition.partition, log_slice.size))
         if self._isolation is not FetchIsolation.TXN_COMMITTED:

@@ -41,6 +41,10 @@ class Throttle:
     def limit(self, bytes_per_s: int) -> None:
         self._quota.limit(bytes_per_s, self._now_s())
 
+    @property
+    def is_limited(self) -> bool:
+        return self._quota.is_limited
+
     def applies_to(self, topic: str, partition: int) -> bool:
         if not self._quota.is_limited:
             return False

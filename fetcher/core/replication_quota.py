@@ -77,6 +77,10 @@ def throttled_partitions(text: str, broker_id: int) -> frozenset[int] | None:
 class FollowerThrottle(Protocol):
     """The quota that a fetcher asks before it fetches a replica out of sync, and reports to afterwards."""
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a quota: else `wait_s` is 0 for each replica."""
+
     def wait_s(self, partition: TopicIdPartition) -> float:
         """0 if the replica is not throttled, or the quota is not exhausted."""
 
@@ -85,6 +89,10 @@ class FollowerThrottle(Protocol):
 
 class NoThrottle:
     """Everything at full speed."""
+
+    @property
+    def is_limited(self) -> bool:
+        return False
 
     def wait_s(self, partition: TopicIdPartition) -> float:
         return 0.0

@@ -11,6 +11,10 @@ to look at until it is woken: when the request mentions it, when its watcher rep
 others when a request comes on other terms (another replica, isolation level, rack, version, rights) or on
 another `foundation`. Requests thus cost what has changed, not what is asked for.
 
+Full: once a response holds all records that it may, partitions are left out of which nothing was said since they were
+answered last (`is_answered`): neither did a request mention them nor have they been woken. They keep their turn, so
+each is looked at again after as many responses as it takes to serve those before it.
+
 Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
 older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller. The sessions
 of followers, and those of consumers, remember `PARTITIONS_MAX` partitions each, some 500 bytes a partition. Beyond it a
@@ -71,7 +75,8 @@ class PartitionKey(NamedTuple):
 @dataclass(eq=False, slots=True)
 class AskedPartition:
     """A partition of a session, or of one request without: what was asked last, and what was sent last; `turn` orders
-    the reading. Equal to itself only, so that it is found without its name.
+    the reading. Equal to itself only, so that it is found without its name. `is_answered`: it was since it was asked
+    for, or woken, last.
     """
 
     key: PartitionKey
@@ -79,6 +84,7 @@ class AskedPartition:
     turn: int = 0
     high_watermark: int = -1
     log_start_offset: int = -1
+    is_answered: bool = False
 
     def record_sent(self, answer: FetchPartitionResponse, *, is_follower: bool) -> bool:
         """Record the answer as sent. Return whether it was news."""
@@ -92,6 +98,7 @@ class AskedPartition:
             or answer.diverging_epoch is not None
             or answer.preferred_read_replica >= 0
         )
+        self.is_answered = True
         is_taken = not is_error and answer.diverging_epoch is None
         self.high_watermark = answer.high_watermark if is_taken else -1
         self.log_start_offset = answer.log_start_offset
@@ -157,6 +164,7 @@ class LeaderSession:
         del self._resting[asked]
         self._due[asked] = None
         self._due_now = None
+        asked.is_answered = False
         for listener in self.on_woken:
             listener(asked)
 
@@ -180,6 +188,7 @@ class LeaderSession:
                     self._add(PartitionKey(name, wanted.partition), wanted)
                 else:
                     asked.wanted = wanted
+                    asked.is_answered = False
                     self._disturb(asked)
 
     def forget(self, topics: Sequence[ForgottenTopic]) -> None:
@@ -205,6 +214,8 @@ class LeaderSession:
             self._due_now = None
 
     def _disturb_all(self) -> None:
+        for asked in self.partitions.values():
+            asked.is_answered = False
         for asked in list(self._resting):
             self._disturb(asked)
 

@@ -32,6 +32,7 @@ from tierfetch.protocol.fetch.session import SESSION_ID_MAX
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from tierfetch.protocol.wire.leader_hints import LeaderIdAndEpoch
+from tierfetch.protocol.wire.primitives import part_size
 from tierfetch.rlm.reader import RemoteRead, RemoteRecords
 from tierfetch.tests.broker.hosting import NOW_MS, Host, append, batch
 from tierfetch.tests.broker.requests import context_of
@@ -299,6 +300,52 @@ async def test_first_partition_may_exceed_the_limit_and_others_wait_their_turn(
     assert (len(response.topics), sizes) == (2, [len(batch(b"a" * 100))])
     assert response.topics[1].partitions[0].records == b""
     await taken(response)
+
+
+@pytest.mark.parametrize("odd_bytes", [0, 10])
+async def test_a_full_response_of_a_session_looks_no_further_than_what_was_said_since(
+    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch, odd_bytes: int
+) -> None:
+    """Six partitions to be filled, two at a time: `odd_bytes` are left of each response, too few for a batch."""
+    names = [f"t{number}" for number in range(6)]
+    partitions = [await host.topic(name, 1, 2) for name in names]
+    for partition in partitions:
+        await append(partition, *(batch(b"a" * 100) for _ in range(3)))
+    size = len(batch(b"a" * 100))
+    looked: list[str] = []
+    read = FetchReads._read
+
+    async def counted(self: FetchReads, partition: Partition, *args: Any, **kwargs: Any) -> Any:
+        looked.append(partition.partition.topic)
+        return await read(self, partition, *args, **kwargs)
+
+    monkeypatch.setattr(FetchReads, "_read", counted)
+    offsets = dict.fromkeys(names, 0)
+    session_id, said = 0, names
+    orders: list[tuple[list[str], list[str]]] = []
+    for epoch in range(10):
+        wanted = tuple(
+            FetchTopic((FetchPartition(0, fetch_offset=offsets[name], partition_max_bytes=size),), name)
+            for name in said
+        )
+        looked.clear()
+        response = await handler.fetch(
+            CONTEXT,
+            FetchRequest(0, 1, wanted, 2 * size + odd_bytes, session_id=session_id, session_epoch=epoch, replica_id=2),
+        )
+        session_id = response.session_id
+        said = [topic.topic for topic in response.topics if part_size(topic.partitions[0].records or b"")]
+        release_records(response)
+        for name in said:
+            offsets[name] += 1
+        orders.append((said, [*looked]))
+    beyond = [] if odd_bytes == 0 else ["t4"]
+    assert orders[0] == (["t0", "t1"], names), "a new session answers all of them"
+    assert orders[1] == (["t2", "t3"], ["t2", "t3", *beyond, "t0", "t1"]), "what the request mentions is noted"
+    assert [served for served, _ in orders] == [*[["t0", "t1"], ["t2", "t3"], ["t4", "t5"]] * 3, []]
+    assert set(offsets.values()) == {3}
+    assert orders[9][1] == names[4:], "those that stand at the end rest"
+    assert [partition.log.state.high_watermark for partition in partitions] == [3] * 6
 
 
 async def test_session_tells_only_news(host: Host, handler: FetchHandler) -> None:

@@ -99,6 +99,8 @@ def test_a_list_that_cannot_be_read_says_what_is_expected(text) -> None:
 class Brake:
     """Holds every replica back until it is released."""
 
+    is_limited = True
+
     def __init__(self) -> None:
         self.wait = 0.0
         self.asked = 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tierfetch.fetcher.core.replication_quota import NoThrottle
+from tierfetch.fetcher.core.replication_quota import FollowerThrottle, NoThrottle
 from tierfetch.fetcher.followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
 from tierfetch.fetcher.wanted_partitions import LOOK_AT_ALL_S, LOOK_LATE_MAX, LOOK_MAX, LOOKS_PER_S, WantedPartitions
 from tierfetch.protocol.topics import TopicIdPartition
@@ -58,9 +58,20 @@ def test_what_has_moved_is_asked_from_where_it_stands_behind_the_others(
     assert list(wanted.look(0.1)) == []
 
 
-def test_a_replica_that_is_behind_is_looked_at_each_time_and_one_that_bootstraps_when_that_ends(
-    wanted: WantedPartitions, replicas: Replicas
+class Quota(NoThrottle):
+    """One that may be exhausted at any time."""
+
+    @property
+    def is_limited(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("throttle", "looked_at"), [(NoThrottle(), set()), (Quota(), {PARTITION})])
+def test_one_behind_is_looked_at_each_time_where_there_is_a_quota_and_one_that_bootstraps_when_that_ends(
+    replicas: Replicas, throttle: FollowerThrottle, looked_at: set[TopicIdPartition]
 ) -> None:
+    wanted = WantedPartitions(replicas, throttle, 1000)
+    wanted.look(0.0)
     replicas[PARTITION].is_caught_up = False
     replicas[OTHER].state = ReplicaState.BOOTSTRAPPING
     for key in replicas:
@@ -68,9 +79,10 @@ def test_a_replica_that_is_behind_is_looked_at_each_time_and_one_that_bootstraps
     assert set(wanted.look(0.1)) == {PARTITION, OTHER}
     for _ in range(3):
         assert (positions(wanted), wanted.is_in_motion) == ([("orders", 5)], True)
-        assert set(wanted.look(0.1)) == {PARTITION}
+        assert set(wanted.look(0.1)) == looked_at
     replicas[PARTITION].is_caught_up, replicas[OTHER].state = True, ReplicaState.FETCHING
-    wanted.touch(OTHER)
+    for key in replicas:
+        wanted.touch(key)
     assert set(wanted.look(0.1)) == {PARTITION, OTHER}
     assert (positions(wanted), wanted.is_in_motion) == ([("orders", 5), ("payments", 5)], False)
     assert list(wanted.look(0.1)) == []
@@ -90,12 +102,15 @@ def test_a_replica_is_in_motion_until_a_fetch_of_it_is_answered_and_behind_while
     assert wanted.is_in_motion, "the fetch failed"
     wanted.answered()
     replicas[third].partition.log.append(0)
+    wanted.touch(third)
     wanted.look(0.1)
     assert (wanted.is_in_motion, wanted.is_behind) == (False, True)
+    wanted.touch(third)
     wanted.answered()
     wanted.look(0.1)
     assert not wanted.is_behind, "the answer had nothing of it"
     replicas[third].partition.log.append(0)
+    wanted.touch(third)
     wanted.look(0.1)
     assert (wanted.is_in_motion, wanted.is_behind) == (False, True)
     wanted.answered()
