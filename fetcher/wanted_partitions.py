@@ -56,7 +56,7 @@ class WantedPartitions:
         self._touched: dict[TopicIdPartition, None] = {}
         self._bootstrapping: set[TopicIdPartition] = set()
         self._catching_up: set[TopicIdPartition] = set()
-        """Those fetched that have not caught up; `_behind` are those of them that no fetch was answered for yet."""
+        """The requested replicas that have not caught up."""
         self._behind: set[TopicIdPartition] = set()
         self._new: set[TopicIdPartition] = set()
         self._round: list[TopicIdPartition] = []
