@@ -5,7 +5,7 @@ moved, not what it fetches.
     |---|---|
     | was added, removed or answered, or its state has changed: touched | before the next fetch |
     | has an effect under way, or is held back by the throttle | before each fetch |
-    | is behind, while there is a throttle | before each fetch |
+    | has not caught up, while there is a throttle | before each fetch |
     | has no room on its disk | before each fetch, at least each second |
     | bootstraps, backs off, has failed, or has all that was committed | once it is touched, or its turn comes |
 
