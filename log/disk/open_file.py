@@ -50,6 +50,8 @@ READ_ON_LOOP_BYTES_MAX: Final = 64 * 1024
 """A read of at most this many bytes is tried without a thread: it is answered from memory or not at all."""
 
 _EVERYTHING: Final = 2**63 - 1
+_NO_SENDFILE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What a file system says that cannot be sent from."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +75,16 @@ class _Read:
     number: int
     end: int
     admitted: asyncio.Future[None] | None = None
+
+
+class _Duplicate:
+    """A duplicate of a descriptor, closed with the last reference to it: a thread that hangs keeps its own open."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.number = os.dup(descriptor)
+
+    def __del__(self) -> None:
+        os.close(self.number)
 
 
 class OsFile:
@@ -201,6 +213,11 @@ class OsFile:
         except OSError:
             self._can_read_on_loop = False  # this file system cannot; if it is a fault, the thread says so
             return None
+
+    async def send_in_thread(self, offset: int, count: int, socket: int) -> int:
+        """See `SendableFile`. A thread whose caller was cancelled may still send: its descriptor is its own."""
+        own = _Duplicate(socket)
+        return await self._job(Pool.OTHER, lambda: self._send_up_to(own.number, offset, count))
 
     async def read_in_thread(self, offset: int, count: int) -> bytes:
         """As `read`, without waiting for other calls."""
@@ -406,6 +423,14 @@ class OsFile:
         while data:
             written = os.pwrite(self._fd, data, offset)
             data, offset = data[written:], offset + written
+
+    def _send_up_to(self, socket: int, offset: int, count: int) -> int:
+        try:
+            return os.sendfile(socket, self._fd, offset, count)
+        except OSError as error:
+            if error.errno not in _NO_SENDFILE:
+                raise
+        return os.write(socket, os.pread(self._fd, count, offset))
 
     def _read_up_to(self, offset: int, count: int) -> bytes:
         parts: list[bytes] = []

@@ -1,13 +1,13 @@
 """Sending a slice of a file to a transport: straight to its socket where that is a plain one, else piece by piece.
 
 Over a plain socket the bytes go through one buffer that all sends of a disk share: `preadv(RWF_NOWAIT)` fills it from
-memory and never waits for the device, `write` empties it. `os.sendfile` would save that copy, and costs more: it cannot
-say beforehand whether it will block the loop, and on loopback its pages, one fragment each, make the receiver's copy
-dearer than what the sender saves (replication and consuming took 8 to 12 % more CPU with it, both sides together).
+memory and never waits for the device, `write` empties it. `os.sendfile` would save that copy, but it cannot say
+beforehand whether it will block the loop.
 
 * What the transport has buffered goes out first. Nothing else may write to it meanwhile.
 * Nothing stays in the shared buffer over an `await`: what the socket does not take is read again.
-* What is not in memory is read in a thread, while the kernel is advised of what follows.
+* What is not in memory is sent by a thread with `os.sendfile`, while the kernel is advised of what follows: reading it
+  in the thread and writing it on the loop took twice the CPU. The thread waits for the device, never for the peer.
 * The socket's descriptor is duplicated for the time of the send, so it cannot be closed or reused meanwhile.
   That a transport was closed is noticed when the socket becomes writable, and after `CLOSED_CHECK_S` at the latest.
 """
@@ -19,7 +19,7 @@ import os
 from typing import Final, Protocol, cast
 
 PIECE_BYTES: Final = 1024 * 1024
-"""Read in a thread at once."""
+"""Sent by a thread at once."""
 TURN_BYTES: Final = 512 * 1024
 """Sent before others have a turn."""
 BUFFER_BYTES: Final = 256 * 1024
@@ -44,6 +44,9 @@ class SendableFile(CopiedFile, Protocol):
         """`BUFFER_BYTES`, shared by all sends of the loop."""
 
     def fileno(self) -> int: ...
+
+    async def send_in_thread(self, offset: int, count: int, socket: int) -> int:
+        """How many bytes the socket took, 0 at the end of the file; BlockingIOError if it takes none now."""
 
     def read_now(self, offset: int, buffer: memoryview) -> int | None:
         """How many bytes were put into `buffer` from memory, 0 at the end of the file; None if a thread must look."""
@@ -115,7 +118,7 @@ async def _send_some(
     buffer = file.send_buffer[:count]
     size = file.read_now(offset, buffer)
     if size is None:
-        return await _send_cold(file, offset, count, descriptor, transport)
+        return await _send_cold(file, offset, count, descriptor)
     if size == 0:
         return None
     written = _write(descriptor, buffer[:size])
@@ -124,21 +127,16 @@ async def _send_some(
     return written
 
 
-async def _send_cold(
-    file: SendableFile, offset: int, count: int, descriptor: int, transport: asyncio.WriteTransport
-) -> int | None:
+async def _send_cold(file: SendableFile, offset: int, count: int, descriptor: int) -> int | None:
     size = min(PIECE_BYTES, count)
     if count > size:
         ahead = min(PIECE_BYTES, count - size)
         os.posix_fadvise(file.fileno(), offset + size, ahead, os.POSIX_FADV_WILLNEED)
-    data = await file.read_in_thread(offset, size)
-    rest = memoryview(data)
-    while rest:
-        _check_not_closed(transport)
-        rest = rest[_write(descriptor, rest) :]
-        if rest:
-            await _writable(descriptor)
-    return len(data) or None
+    try:
+        return await file.send_in_thread(offset, size, descriptor) or None
+    except BlockingIOError:
+        await _writable(descriptor)
+        return 0
 
 
 def _write(descriptor: int, data: memoryview) -> int:

@@ -18,6 +18,7 @@ from tierfetch.log.disk import os_disk as disk_os
 from tierfetch.log.disk import sending as disk_send
 from tierfetch.log.disk import threads as disk_threads
 from tierfetch.log.disk.open_file import OsFile
+from tierfetch.tests.broker.waiting import until
 
 
 @pytest.fixture
@@ -398,13 +399,21 @@ class Peer:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("is_cold", [False, True])
-async def test_send_is_exact(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_cold: bool) -> None:
+def no_sendfile(*_: object) -> int:
+    raise OSError(errno.EINVAL, "Invalid argument")
+
+
+@pytest.mark.parametrize(("is_cold", "has_sendfile"), [(False, True), (True, True), (True, False)])
+async def test_send_is_exact(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_cold: bool, has_sendfile: bool
+) -> None:
     data = os.urandom(3_000_001)
     (tmp_path / "f").write_bytes(data)
     file = await disk.open(tmp_path / "f")
     if is_cold:
         nothing_in_memory(monkeypatch)
+    if not has_sendfile:
+        monkeypatch.setattr(disk_os.os, "sendfile", no_sendfile)
     async with Peer() as peer:
         peer.transport.write(b"before")
         send = asyncio.create_task(file.send(17, 2_900_000, peer.transport))
@@ -414,6 +423,26 @@ async def test_send_is_exact(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.M
         await file.send(17, 0, peer.transport)
         peer.transport.write(b"after")
         assert await peer.reader.readexactly(5) == b"after"
+    await file.close()
+
+
+async def test_a_send_that_is_cancelled_leaves_its_thread_a_descriptor_until_the_device_answers(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(bytes(100_000))
+    file = await disk.open(tmp_path / "f")
+    nothing_in_memory(monkeypatch)
+    gate = Gate(monkeypatch, "sendfile")
+    async with Peer() as peer:
+        before = len(os.listdir("/proc/self/fd"))
+        send = asyncio.create_task(file.send(0, 100_000, peer.transport))
+        await gate.entered()
+        send.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await send
+        assert len(os.listdir("/proc/self/fd")) == before + 1
+        gate.open()
+        await until(lambda: len(os.listdir("/proc/self/fd")) == before)
     await file.close()
 
 
