@@ -56,7 +56,7 @@ class GatheredQuestions(Generic[KindT, QuestionT, AnswerT]):
         self._waiting: dict[KindT, list[_Waiting[QuestionT, AnswerT]]] = {}
         """The questions that wait, by kind; a kind is in it while a request for it is under way."""
         self._requests: dict[asyncio.Task[None], None] = {}
-        """Those for callers that have waited."""
+        """The requests for callers that have waited."""
         self._is_closed = False
 
     async def answer(self, kind: KindT, partition: TopicPartition, question: QuestionT) -> AnswerT:

@@ -109,7 +109,7 @@ class BrokerEndpoint:
         self._questions = questions
         self._timeout_s = timeout_s
         self._offsets = GatheredQuestions(self._list_offsets)
-        """By the timestamp of ListOffsets: a request has each partition once."""
+        """A kind is a timestamp of ListOffsets, as a request has each partition once."""
         self._epoch_ends = GatheredQuestions(self._list_epoch_ends)
         self._session = FetchSession()
         self._wanted: dict[TopicIdPartition, FetchPartition] = {}
