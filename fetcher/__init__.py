@@ -5,6 +5,7 @@ It knows a leader only as an endpoint, and the leader's half of the same protoco
 core/              decides: the answer to a Fetch, the truncation point, where an empty follower begins.
 ports              declares what a follower needs: the leader, and the partition it replicates into.
 leader_endpoint    reaches a leader over the wire.
+gathered_questions puts the questions of many replicas to a leader in few requests.
 replica_fetcher    fetches any number of partitions from one leader.
 followed_replica   holds one replica's state, back-off and costs.
 wanted_partitions  keeps the list of partitions to fetch, and revisits only those that changed.

@@ -1,7 +1,8 @@
 """A broker as the leader that this one follows: `fetcher.ports.LeaderEndpoint` over the wire.
 
 Fetches have a connection of their own, because answers come in the order of their requests and questions must not wait
-behind a long fetch. They are incremental (KIP-227):
+behind a long fetch. Questions of many replicas go in few requests (`gathered_questions`). Fetches are incremental
+(KIP-227):
 
     what happens                              the session afterwards
     ----------------------------------------  -------------------------------------------------------------
@@ -15,11 +16,11 @@ behind a long fetch. They are incremental (KIP-227):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from ..log.core import EpochEnd
-from ..protocol import ApiKey, ErrorCode, KafkaError, TopicIdPartition
+from ..protocol import ApiKey, ErrorCode, KafkaError, TopicIdPartition, TopicPartition
 from ..protocol.fetch import (
     HIGH_WATERMARK_UNKNOWN,
     LOCAL_LOG_START_UNKNOWN,
@@ -42,6 +43,7 @@ from ..protocol.net import Address, KafkaClient
 from ..protocol.wire import BUFFER_TYPES
 from ..remote.core import OffsetAndEpoch
 from .core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
+from .gathered_questions import GatheredQuestions
 from .ports import Arrived, Begins, pass_over
 
 NOTHING: Final = memoryview(b"")
@@ -54,18 +56,14 @@ _SESSION_ERRORS: Final = frozenset(
 )
 
 
-class _Answer(Protocol):
-    @property
-    def error_code(self) -> ErrorCode: ...
+class _EpochQuestion(NamedTuple):
+    """Where `epoch` ends, asked of the leader in `leader_epoch`."""
+
+    leader_epoch: int
+    epoch: int
 
 
-AnswerT = TypeVar("AnswerT", bound=_Answer)
-AnswerT_co = TypeVar("AnswerT_co", bound=_Answer, covariant=True)
-
-
-class _Topic(Protocol[AnswerT_co]):
-    @property
-    def partitions(self) -> Sequence[AnswerT_co]: ...
+AnswerT = TypeVar("AnswerT")
 
 
 class ReplicaDetails(NamedTuple):
@@ -110,6 +108,9 @@ class BrokerEndpoint:
         self._fetches = fetches
         self._questions = questions
         self._timeout_s = timeout_s
+        self._offsets = GatheredQuestions(self._list_offsets)
+        """A kind is a timestamp of ListOffsets, as a request has each partition once."""
+        self._epoch_ends = GatheredQuestions(self._list_epoch_ends)
         self._session = FetchSession()
         self._wanted: dict[TopicIdPartition, FetchPartition] = {}
         self._touched: dict[TopicIdPartition, None] = {}
@@ -120,6 +121,8 @@ class BrokerEndpoint:
         return self._broker_id
 
     async def close(self) -> None:
+        await self._offsets.close()
+        await self._epoch_ends.close()
         await self._fetches.close()
 
     async def fetch(
@@ -186,41 +189,87 @@ class BrokerEndpoint:
         return self._session.response_received(response)
 
     async def list_offset(self, partition: TopicIdPartition, leader_epoch: int, timestamp: int) -> OffsetAndEpoch:
-        wanted = ListOffsetsPartition(
-            partition_index=partition.partition, current_leader_epoch=leader_epoch, timestamp=timestamp
-        )
+        return await self._offsets.answer(timestamp, partition.topic_partition, leader_epoch)
+
+    async def end_offset_for_leader_epoch(self, partition: TopicIdPartition, leader_epoch: int, epoch: int) -> EpochEnd:
+        question = _EpochQuestion(leader_epoch, epoch)
+        return await self._epoch_ends.answer(ApiKey.OFFSET_FOR_LEADER_EPOCH, partition.topic_partition, question)
+
+    async def _list_offsets(
+        self, timestamp: int, leader_epochs: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, OffsetAndEpoch | KafkaError]:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for partition, leader_epoch in leader_epochs.items():
+            topics.setdefault(partition.topic, []).append(
+                ListOffsetsPartition(
+                    partition_index=partition.partition, current_leader_epoch=leader_epoch, timestamp=timestamp
+                )
+            )
         request = ListOffsetsRequest(
             replica_id=self._replica_id,
             timeout_ms=int(self._timeout_s * 1000),
-            topics=(ListOffsetsTopic(name=partition.topic, partitions=(wanted,)),),
+            topics=tuple(ListOffsetsTopic(name=name, partitions=tuple(wanted)) for name, wanted in topics.items()),
         )
         response = await self._questions.send(self._address(), request, timeout_s=self._timeout_s)
-        answer = self._only_answer(ApiKey.LIST_OFFSETS, partition, response.topics)
-        return OffsetAndEpoch(answer.offset, answer.leader_epoch)
-
-    async def end_offset_for_leader_epoch(self, partition: TopicIdPartition, leader_epoch: int, epoch: int) -> EpochEnd:
-        wanted = OffsetForLeaderPartition(
-            partition=partition.partition, current_leader_epoch=leader_epoch, leader_epoch=epoch
+        answers = (
+            (TopicPartition(topic.name, answer.partition_index), answer.error_code, answer)
+            for topic in response.topics
+            for answer in topic.partitions
         )
+        found = self._one_answer_each(ApiKey.LIST_OFFSETS, leader_epochs, answers)
+        return {
+            partition: answer if isinstance(answer, KafkaError) else OffsetAndEpoch(answer.offset, answer.leader_epoch)
+            for partition, answer in found.items()
+        }
+
+    async def _list_epoch_ends(
+        self, api: ApiKey, questions: Mapping[TopicPartition, _EpochQuestion]
+    ) -> Mapping[TopicPartition, EpochEnd | KafkaError]:
+        topics: dict[str, list[OffsetForLeaderPartition]] = {}
+        for partition, question in questions.items():
+            topics.setdefault(partition.topic, []).append(
+                OffsetForLeaderPartition(
+                    partition=partition.partition,
+                    current_leader_epoch=question.leader_epoch,
+                    leader_epoch=question.epoch,
+                )
+            )
         request = OffsetForLeaderEpochRequest(
-            replica_id=self._replica_id, topics=(OffsetForLeaderTopic(topic=partition.topic, partitions=(wanted,)),)
+            replica_id=self._replica_id,
+            topics=tuple(OffsetForLeaderTopic(topic=name, partitions=tuple(wanted)) for name, wanted in topics.items()),
         )
         response = await self._questions.send(self._address(), request, timeout_s=self._timeout_s)
-        answer = self._only_answer(ApiKey.OFFSET_FOR_LEADER_EPOCH, partition, response.topics)
-        return EpochEnd(answer.leader_epoch, answer.end_offset)
+        answers = (
+            (TopicPartition(topic.topic, answer.partition), answer.error_code, answer)
+            for topic in response.topics
+            for answer in topic.partitions
+        )
+        found = self._one_answer_each(api, questions, answers)
+        return {
+            partition: answer if isinstance(answer, KafkaError) else EpochEnd(answer.leader_epoch, answer.end_offset)
+            for partition, answer in found.items()
+        }
 
-    def _only_answer(self, api: ApiKey, partition: TopicIdPartition, topics: Sequence[_Topic[AnswerT]]) -> AnswerT:
-        """Return the answer for the one partition that the leader was asked about. KafkaError with the code in it, or
-        with UNKNOWN_SERVER_ERROR if there are more or fewer answers than one.
+    def _one_answer_each(
+        self, api: ApiKey, asked: Iterable[TopicPartition], answers: Iterable[tuple[TopicPartition, ErrorCode, AnswerT]]
+    ) -> dict[TopicPartition, AnswerT | KafkaError]:
+        """Return the answer for each partition that the leader was asked about: KafkaError with the code in it, or with
+        UNKNOWN_SERVER_ERROR if there are more or fewer answers than one.
         """
-        asked = f"{api.name} of {partition.topic_partition} at broker {self._broker_id}"
-        if len(topics) != 1 or len(topics[0].partitions) != 1:
-            found = sum(len(topic.partitions) for topic in topics)
-            raise KafkaError(ErrorCode.unknown_server_error, f"{asked}: expected one answer, found {found}")
-        answer = topics[0].partitions[0]
-        if answer.error_code is not ErrorCode.none:
-            raise KafkaError(answer.error_code, asked)
-        return answer
+        given: dict[TopicPartition, list[tuple[ErrorCode, AnswerT]]] = {partition: [] for partition in asked}
+        for partition, code, answer in answers:
+            if partition in given:
+                given[partition].append((code, answer))
+        found: dict[TopicPartition, AnswerT | KafkaError] = {}
+        for partition, of_partition in given.items():
+            question = f"{api.name} of {partition} at broker {self._broker_id}"
+            if len(of_partition) != 1:
+                reason = f"{question}: expected one answer, found {len(of_partition)}"
+                found[partition] = KafkaError(ErrorCode.unknown_server_error, reason)
+                continue
+            [(code, answer)] = of_partition
+            found[partition] = answer if code is ErrorCode.none else KafkaError(code, question)
+        return found
 
 
 def _wire(wanted: PartitionToFetch, details: ReplicaDetails) -> FetchPartition:

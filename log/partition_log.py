@@ -183,11 +183,13 @@ class PartitionLog:
         state = self.state
         async with state.gate:
             if state.is_adopted:
-                # Before the other mark goes: after a crash in between, the replica must not count as full.
-                if state.local_log_start_offset > state.log_start_offset:
-                    await state.disk.write_file(state.directory / THIN_FILE, b"")
+                if state.local_log_start_offset > state.log_start_offset and not state.is_thin:
+                    # One mark becomes the other at once: a crash must not leave a replica that counts as full.
+                    await state.disk.rename(state.directory / ADOPTED_FILE, state.directory / THIN_FILE)
                     state.is_thin = True
-                await self._forget(ADOPTED_FILE)
+                    await state.disk.sync_directory(state.directory)
+                else:
+                    await self._forget(ADOPTED_FILE)
                 state.is_adopted = False
 
     @run_to_completion

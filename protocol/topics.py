@@ -73,6 +73,7 @@ class TopicIdPartition:
         return f"{self.topic}-{self.partition}-{uuid_to_text(self.topic_id)}"
 
 
+@lru_cache(TOPIC_IDS_MAX)
 def uuid_to_text(value: UUID) -> str:
     """Kafka's form: URL-safe base64 of the 16 bytes, without padding (22 characters)."""
     return base64.urlsafe_b64encode(value.bytes).decode("ascii").rstrip("=")

@@ -5,6 +5,8 @@ configuration changed. A partition whose configuration asks for no tier is remem
 
 | the broker says       | what happens                                                                            |
 |-----------------------|-----------------------------------------------------------------------------------------|
+| expecting             | the remote log metadata of partitions that are about to be hosted is read, of all in    |
+|                       | one pass: each that joins later has the metadata topic read once more                   |
 | lead, follow          | the partition's task is cancelled, a new one starts for the new role                    |
 | config_changed        | the task starts, stops or looks again                                                   |
 | stop                  | the task is cancelled and awaited, its remote log metadata no longer followed           |
@@ -19,13 +21,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from contextlib import asynccontextmanager
 from random import Random
 from typing import Final
 
 from ..light_dataclass import dataclass
 from ..log import PartitionLog
 from ..protocol import OUTSIDE, TopicIdPartition, TopicPartition
+from ..protocol.net import Slices
 from ..remote import RemoteLogMetadataManager, RemoteStorageManager
 from ..remote.core import RemoteLogLedger
 from .config import RemoteLogManagerConfig
@@ -40,6 +44,9 @@ from .rate_limit import RateLimit
 
 DELETION_SPREAD: Final = 8
 """Brokers that look at different times what is left of a deleted topic."""
+
+EXPECTED_AT_ONCE: Final = 500
+"""Partitions that are expected without a turn of the loop in between: a few ms."""
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +118,25 @@ class RemoteLogManager:
             task.cancel()
         if self._owned:
             await asyncio.wait(self._owned)
+
+    @asynccontextmanager
+    async def expecting(self, partitions: Collection[TopicIdPartition]) -> AsyncIterator[None]:
+        """Read the remote log metadata of tiered partitions that the block begins to lead or to follow; forget it at
+        the end of those that it did not.
+        """
+        expected = [partition for partition in partitions if partition not in self._hosted]
+        try:
+            async for some in Slices(expected, free=EXPECTED_AT_ONCE):
+                await self._metadata.assign(some)
+            yield
+        finally:
+            if left := [partition for partition in expected if not self._is_followed(partition)]:
+                await self._metadata.unassign(left)
+
+    def _is_followed(self, partition: TopicIdPartition) -> bool:
+        """Return whether there is a task that needs the partition's ledger."""
+        hosted = self._hosted.get(partition)
+        return partition in self._deleting or (hosted is not None and hosted.task is not None)
 
     def lead(
         self,

@@ -84,7 +84,7 @@ class FollowedPartition:
 
     def _take_log(self) -> None:
         """Take the log that is open now: the adopted one, or after a failure the old one, opened again."""
-        log = self._logs.logs.get(self.topic_id_partition.topic_partition)
+        log = self._logs.open_log(self.topic_id_partition.topic_partition)
         if log is not None and log is not self._partition.log:
             self._partition.replace_log(log)
             self._listener.log_replaced(self._partition)

@@ -29,6 +29,8 @@ One change at a time a partition, in this order, so that nothing acts on a log t
 To lead waits for no disk: the epoch's entry becomes durable later (`log/replica/state.py`). After a crash the batches
 say where it begins, and this broker leads again in a later epoch only.
 
+Remote log metadata are read while the logs are made: of all partitions that an image brings in one pass.
+
 Images that come while one is applied are applied as one, the last; of each, what differs from the one applied before
 (`image_changes`). A partition that fails is reported, answers KAFKA_STORAGE_ERROR and is tried again at the next image
 or tick.
@@ -39,6 +41,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -46,7 +49,7 @@ from ...light_dataclass import dataclass
 from ...log.keeper import LogManager, damage_of
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition, TopicPartition, describe_error
 from ...protocol.net import Slices, exhausted, for_each
-from ...rlm import RemoteLogManager
+from ...rlm import RemoteLogManager, TierMode, TierPolicy
 from ..cluster.topic_config import TopicConfigs
 from ..cluster.view import NO_LEADER, ClusterImage, PartitionRegistration
 from ..core.image_changes import STEP_PARTITIONS, Changes, changed_steps
@@ -182,9 +185,19 @@ class ReplicaManager:
         self._strays.difference_update(key.topic_partition for key in wanted)
         for stray in sorted(self._strays):
             await self._delete_stray(stray, image)
-        await _change(wanted, lambda key: self._supervised(key, self._set_up(key, wanted[key])))
+        async with self._expecting(wanted):
+            await _change(wanted, lambda key: self._supervised(key, self._set_up(key, wanted[key])))
         self._applied = image
         self._moves.on_image()
+
+    def _expecting(self, wanted: Collection[TopicIdPartition]) -> AbstractAsyncContextManager[None]:
+        """Let the tier read the metadata of what is about to be hosted while logs are opened and made."""
+        if self._tier is None:
+            return nullcontext()
+        failed = self._hosted.failures
+        new = [key for key in wanted if not self._is_hosted(key) and key.topic_partition not in failed]
+        policies = {topic: TierPolicy.of(topic, self._configs.config_of(topic)) for topic in {key.topic for key in new}}
+        return self._tier.expecting([key for key in new if policies[key.topic].mode is not TierMode.UNTIERED])
 
     async def _changes(self, image: ClusterImage) -> Changes:
         """What to look at: at the start everything, then what is different, and what has to be tried again."""

@@ -1,10 +1,11 @@
-"""Makes a directory whose name, and those of the parents made with it, survive a crash."""
+"""Makes a directory whose name, and those of the parents made with it, survive a crash; or one with its files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from .port import Disk
+from .port import Buffer, Disk
 
 
 async def make_directory_durably(disk: Disk, path: Path) -> None:
@@ -17,3 +18,12 @@ async def make_directory_durably(disk: Disk, path: Path) -> None:
     await disk.make_directory(path)
     for new in reversed(made):
         await disk.sync_directory(new.parent)
+
+
+async def write_directory_stepwise(disk: Disk, path: Path, files: Mapping[str, Buffer]) -> None:
+    """Do what `Disk.write_directory` does, by other calls of the disk: each may fail, and a crash come between them."""
+    await disk.make_directory(path)
+    for name, data in files.items():
+        await disk.write_file(path / name, data, sync=len(data) > 0, sync_name=False)
+    await disk.sync_directory(path)
+    await disk.sync_directory(path.parent)

@@ -3,6 +3,9 @@
 Calls on an open file are ordered by `open_file`; calls that name a path wait for the earlier ones that name it too
 (a rename names two), and for no others. All of them run on the threads of `disk.threads`: those of the separate
 directory that the path is in, or else the common ones. Both names of a rename are in one directory.
+
+Syncs of one directory that wait at the same time are one (group commit), as those of one file are: to rename thousands
+of directories within another waits for the device a few times, and not thousands of times in a row.
 """
 
 from __future__ import annotations
@@ -10,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from .filesystem_sync import OsFilesystemSync, find_syncfs, open_filesystem
 from .open_file import OsFile
@@ -26,6 +29,13 @@ FILE_MODE: Final = 0o644
 _SYNCFS: Final = find_syncfs()
 
 
+class _WaitingSync(NamedTuple):
+    """A sync of a directory that has not begun, and the end of its call."""
+
+    answer: Awaitable[object]
+    ended: asyncio.Future[None]
+
+
 class OsDisk:
     """The machine's files. `threads` is the size of each pool but that of syncs, which is larger."""
 
@@ -33,8 +43,11 @@ class OsDisk:
         self._common = DiskThreads(threads)
         self._separate: dict[Path, DiskThreads] = {}
         self._threads_each = threads
-        self._last_calls: dict[Path, asyncio.Future[None]] = {}
+        # By text: a `Path` is hashed and compared by functions in Python.
+        self._last_calls: dict[str, asyncio.Future[None]] = {}
         """The end of the last call that named a path."""
+        self._waiting_syncs: dict[str, _WaitingSync] = {}
+        """The syncs of directories that wait for earlier calls on their path."""
 
     @property
     def queue_depth(self) -> int:
@@ -74,6 +87,9 @@ class OsDisk:
         pool = Pool.SYNC if sync else Pool.OTHER
         await self._call(lambda: _replace_file(path, data, sync=sync, sync_name=sync_name), path, pool=pool)
 
+    async def write_directory(self, path: Path, files: Mapping[str, Buffer]) -> None:
+        await self._call(lambda: _write_directory(path, files), path, pool=Pool.SYNC)
+
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
         return await self._call(lambda: _list_directory(path), path)
 
@@ -93,7 +109,14 @@ class OsDisk:
         await self._call(lambda: _remove_tree(path), path)
 
     async def sync_directory(self, path: Path) -> None:
-        await self._call(lambda: _sync_directory(path), path, pool=Pool.SYNC)
+        name = str(path)
+        waiting = self._waiting_syncs.get(name)
+        # Only the last call on the path is joined: what comes after a call has to take effect after it.
+        if waiting is not None and self._last_calls.get(name) is waiting.ended:
+            answer = waiting.answer
+        else:
+            answer = await self._begin(lambda: _sync_directory(path), path, pool=Pool.SYNC, may_be_joined=True)
+        await asyncio.shield(answer)
 
     async def filesystem_sync(self, path: Path) -> OsFilesystemSync | None:
         if _SYNCFS is None:
@@ -113,38 +136,51 @@ class OsDisk:
     async def _call(self, call: Callable[[], T], *paths: Path, pool: Pool = Pool.OTHER) -> T:
         return await (await self._begin(call, *paths, pool=pool))
 
-    async def _begin(self, call: Callable[[], T], *paths: Path, pool: Pool = Pool.OTHER) -> asyncio.Future[T]:
+    async def _begin(
+        self, call: Callable[[], T], *paths: Path, pool: Pool = Pool.OTHER, may_be_joined: bool = False
+    ) -> asyncio.Future[T]:
         """Run a call once the earlier ones on its paths have ended. It takes effect though its caller be cancelled."""
         threads = self._threads_of(paths[0])
         await threads.enter()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         ended: asyncio.Future[None] = loop.create_future()
-        earlier = {self._last_calls[path] for path in paths if path in self._last_calls}
-        for path in paths:
-            self._last_calls[path] = ended
+        names = [str(path) for path in paths]
+        earlier = {self._last_calls[name] for name in names if name in self._last_calls}
+        for name in names:
+            self._last_calls[name] = ended
 
         def done(job: Job[T]) -> None:
-            for path in paths:
-                if self._last_calls[path] is ended:
-                    del self._last_calls[path]
+            for name in names:
+                if self._last_calls[name] is ended:
+                    del self._last_calls[name]
             ended.set_result(None)
             threads.leave()
             job.settle(answer)
 
         def start() -> None:
+            if may_be_joined:
+                self._waiting_syncs.pop(names[0], None)
             threads.start(pool, lambda: _naming(paths[0], call), done)
 
-        def start_after(before: asyncio.Future[None]) -> None:
-            earlier.remove(before)
-            if not earlier:
-                start()
+        if earlier and may_be_joined:
+            self._waiting_syncs[names[0]] = _WaitingSync(answer, ended)
+        _when_done(earlier, start)
+        return answer
 
-        for before in tuple(earlier):
-            before.add_done_callback(start_after)
+
+def _when_done(earlier: set[asyncio.Future[None]], start: Callable[[], None]) -> None:
+    """Call `start` when all of them are done, at once if there is none."""
+
+    def start_after(before: asyncio.Future[None]) -> None:
+        earlier.remove(before)
         if not earlier:
             start()
-        return answer
+
+    for before in tuple(earlier):
+        before.add_done_callback(start_after)
+    if not earlier:
+        start()
 
 
 def _close_unwanted(opening: asyncio.Future[tuple[int, int]]) -> None:
@@ -189,6 +225,18 @@ def _replace_file(path: Path, data: Buffer, *, sync: bool, sync_name: bool) -> N
         raise
     if sync and sync_name:
         _sync_directory(path.parent)
+
+
+def _write_directory(path: Path, files: Mapping[str, Buffer]) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        with open(path / name, "wb") as file:
+            if len(data):
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+    _sync_directory(path)
+    _sync_directory(path.parent)
 
 
 def _list_directory(path: Path) -> list[DirectoryEntry]:

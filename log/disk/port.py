@@ -13,7 +13,7 @@ Rules of an implementation:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -125,6 +125,11 @@ class Disk(Protocol):
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         """Replace `path` atomically (temporary sibling, fsync, rename, fsync of the parent); without `sync` no
         fsyncs. Without `sync_name` a crash may bring the old file back until `sync_directory` of the parent.
+        """
+
+    async def write_directory(self, path: Path, files: Mapping[str, Buffer]) -> None:
+        """Create a directory with these files, durably: contents, names, and its own name. Its parent is created where
+        it is absent, whose name is the caller's to sync. A crash or an error leaves any part of this.
         """
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:

@@ -5,13 +5,16 @@
 
 * A file is replaced whole, from the logs as they are from that moment on; one write of a file is under way at a time,
   and all callers that wait meanwhile share the next one.
+* A write that all its callers want for single partitions takes the other entries as they were written last: thousands
+  of replicas that are adopted would else have every log looked at for each of them.
 * The logs are looked at in slices, or those of ten thousand partitions would hold the loop up. So each entry is of a
   moment of its own; what lowers an offset, or replaces a log, saves the files after that. A log that fails, or is
   opened again, between two slices keeps its entry. One that another takes the place of meanwhile leaves none: at the
   end, the successors are looked at.
 * A log that could not be opened keeps its entries: once repaired, it needs them.
 * An entry that a deleted log left, or may have left (`may_have_entry`), would be applied to its successor: a caller
-  that creates a log of the same name rewrites the files first.
+  that creates a log of the same name rewrites the files first. Of a log that has taken the place of another only what
+  is above its own offsets must go (`ensure_none_above`): lower ones cost a scan, or an answer of the leader.
 * A log start is written for tiered logs, and if it is above the first segment, as in Kafka; not while it is unknown.
 * A damaged file counts as absent, with a warning, and the next write replaces it. A log without an entry does this:
 
@@ -30,7 +33,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import chain, islice
 from pathlib import Path
@@ -82,6 +85,8 @@ class _File:
     """Whether the file was damaged, or a write of it has failed."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_write: asyncio.Task[None] | None = None
+    wanted: set[TopicPartition] | None = None
+    """The partitions that the next write is for; None: all."""
 
 
 class DirectoryCheckpoints:
@@ -135,6 +140,10 @@ class DirectoryCheckpoints:
         """Make the current log starts durable."""
         await self._save(self._files[LOG_START_OFFSET_CHECKPOINT])
 
+    async def save_log_start(self, partition: TopicPartition) -> None:
+        """Make one log start durable: the pending one, or else that of the open log."""
+        await self._save(self._files[LOG_START_OFFSET_CHECKPOINT], partition)
+
     async def ensure_log_start_saved(self, partition: TopicPartition) -> None:
         """Make the log start of one log durable; write nothing if it is already, even if others have changed."""
         file, log = self._files[LOG_START_OFFSET_CHECKPOINT], self._logs.get(partition)
@@ -146,33 +155,55 @@ class DirectoryCheckpoints:
         await self._save(self._files[RECOVERY_POINT_CHECKPOINT])
         await self._save(self._files[REPLICATION_OFFSET_CHECKPOINT])
 
+    async def ensure_none_above(self, partition: TopicPartition) -> None:
+        """Make durable that no recovery point or high watermark of the partition is above that of its log; write
+        nothing if none can be, which is so of the first log of a partition.
+        """
+        log = self._logs[partition]
+        for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
+            file = self._files[name]
+            highest = max(file.offsets.get(partition, 0), file.attempted.get(partition, 0))
+            if file.is_damaged or highest > (file.offset_of(log) or 0):
+                await self._save(file, partition)
+
     async def save_all(self) -> None:
         for file in self._files.values():
             await self._save(file)
 
-    async def _save(self, file: _File) -> None:
-        """Wait for the next write of the file to begin from now on, unless the file is up to date; the write continues
-        if the caller is cancelled.
+    async def _save(self, file: _File, partition: TopicPartition | None = None) -> None:
+        """Wait for the next write of the file to begin from now on, unless the file is up to date, for all partitions
+        or for one; the write continues if the caller is cancelled.
         """
         if file.next_write is None:
-            if not (file.writing.locked() or file.is_damaged) and self._is_as_saved(file):
+            if not (file.writing.locked() or file.is_damaged) and self._is_as_saved(file, partition):
                 return
             task = file.next_write = asyncio.create_task(self._write(file))
+            file.wanted = set()
             self._writes.add(task)
             task.add_done_callback(self._written)
+        if partition is None:
+            file.wanted = None
+        elif file.wanted is not None:
+            file.wanted.add(partition)
         await asyncio.shield(file.next_write)
 
-    def _is_as_saved(self, file: _File) -> bool:
+    def _is_as_saved(self, file: _File, partition: TopicPartition | None) -> bool:
         """Return whether there is nothing to write; False, without a look, if the logs are too many to look at once."""
+        if partition is not None:
+            return self._entry_of(file, partition) == file.offsets.get(partition)
         return sum(map(len, self._logs.maps)) <= SLICE_ELEMENTS and run_to_end(self._collected(file)) == file.offsets
 
     async def _write(self, file: _File) -> None:
         async with file.writing:
             file.next_write = None
-            offsets = await exhausted(self._collected(file), SLICE_ELEMENTS)
+            wanted = None if file.is_damaged else file.wanted
+            if wanted is None:
+                offsets = await exhausted(self._collected(file), SLICE_ELEMENTS)
+            else:
+                offsets = self._updated(file, wanted)
             if offsets != file.offsets or file.is_damaged:
                 # Until the write has ended either version may be on disk: a log start counts as durable at the lower.
-                at_least = await exhausted(_lower(file.at_least, offsets), SLICE_ELEMENTS)
+                at_least = await exhausted(_lower(file.at_least, offsets, wanted), SLICE_ELEMENTS)
                 data = await exhausted(encode_offsets_stepwise(offsets), SLICE_ELEMENTS)
                 file.is_damaged, file.at_least = True, at_least
                 file.attempted |= offsets
@@ -185,6 +216,26 @@ class DirectoryCheckpoints:
         self._writes.discard(task)
         if not task.cancelled():
             task.exception()  # callers that still wait for it receive it
+
+    def _updated(self, file: _File, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Return the entries as they were written last, but for those of these partitions."""
+        offsets = dict(file.offsets)
+        for name in partitions:
+            offset = self._entry_of(file, name)
+            if offset is None:
+                offsets.pop(name, None)
+            else:
+                offsets[name] = file.attempted[name] = offset
+        return offsets
+
+    def _entry_of(self, file: _File, name: TopicPartition) -> int | None:
+        """Return one entry as it would be collected."""
+        if file.path.name == LOG_START_OFFSET_CHECKPOINT and name in self.pending_log_starts:
+            return self.pending_log_starts[name]
+        log = self._log_of(name)
+        if log is not None:
+            return file.offset_of(log)
+        return file.offsets.get(name) if name in self._kept else None
 
     def _collected(self, file: _File) -> Steps[Offsets]:
         """Return the entries as the generator's value; each step looks at `SLICE_ELEMENTS` logs."""
@@ -235,8 +286,13 @@ class DirectoryCheckpoints:
         return {name: offset for name in self._kept if (offset := file.offsets.get(name)) is not None}
 
 
-def _lower(at_least: Offsets, offsets: Offsets) -> Steps[Offsets]:
-    """Return the lower one of the two of each entry as the generator's value; each step looks at `SLICE_ELEMENTS`."""
+def _lower(at_least: Offsets, offsets: Offsets, changed: Collection[TopicPartition] | None) -> Steps[Offsets]:
+    """Return the lower one of the two of each entry as the generator's value; each step looks at `SLICE_ELEMENTS`.
+    `changed`: the others are as they were; None: all may have changed.
+    """
+    if changed is not None:
+        fewer = {name: at_least[name] for name in changed if name in at_least}
+        return at_least | {name: min(least, offsets.get(name, ABSENT)) for name, least in fewer.items()}
     lowest: Offsets = {}
     entries = iter(at_least.items())
     while some := list(islice(entries, SLICE_ELEMENTS)):

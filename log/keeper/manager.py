@@ -144,6 +144,13 @@ class LogManager:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[partition] = directory
 
+    def open_log(self, partition: TopicPartition) -> PartitionLog | None:
+        """Return the partition's log if it is open, else None."""
+        for directory in self.directories:
+            if (log := directory.logs.get(partition)) is not None:
+                return log
+        return None
+
     def get(self, partition: TopicPartition) -> PartitionLog | None:
         """Return the partition's log, or None. Raise KAFKA_STORAGE_ERROR, with the remedy, if it failed to open."""
         for directory in self.directories:

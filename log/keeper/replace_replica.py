@@ -50,14 +50,14 @@ async def _adopt(
     # Saved before the switch: opened with the old log start, the new replica would claim offsets it does not have.
     directory.checkpoints.pending_log_starts[partition] = state.log_start_offset
     try:
-        await directory.save_log_start_offsets()
+        await directory.checkpoints.save_log_start(partition)
         await complete_sibling(disk, sibling, state)
         log = await _commit(manager, directory, partition, sibling)
     finally:
         del directory.checkpoints.pending_log_starts[partition]
     # All that the tier holds was committed, so the adopted range is below the high watermark.
     log.update_high_watermark(state.start_offset)
-    await directory.save_recovery_points()
+    await directory.checkpoints.ensure_none_above(partition)
     return log
 
 

@@ -80,16 +80,14 @@ class AdoptedState:
 
 async def build_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:
     """Create, durably, the directory of a replica that holds `state`, except for its `.log`."""
-    await disk.make_directory(sibling)
-    await disk.sync_directory(sibling.parent)
-    await disk.sync_directory(sibling.parent.parent)
-    await disk.write_file(sibling / PARTITION_METADATA, encode_partition_metadata(state.topic_id))
-    await disk.write_file(sibling / LEADER_EPOCH_CHECKPOINT, encode_leader_epochs(state.epochs))
+    files = {PARTITION_METADATA: encode_partition_metadata(state.topic_id), ADOPTED_FILE: b""}
+    files[LEADER_EPOCH_CHECKPOINT] = encode_leader_epochs(state.epochs)
     if state.producer_snapshot is not None:
-        await disk.write_file(offset_file(sibling, state.start_offset, SNAPSHOT_SUFFIX), state.producer_snapshot)
-    await disk.write_file(sibling / ADOPTED_FILE, b"")
+        files[offset_file(sibling, state.start_offset, SNAPSHOT_SUFFIX).name] = state.producer_snapshot
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        await disk.write_file(offset_file(sibling, state.start_offset, suffix), b"")
+        files[offset_file(sibling, state.start_offset, suffix).name] = b""
+    await disk.write_directory(sibling, files)
+    await disk.sync_directory(sibling.parent.parent)
 
 
 async def complete_sibling(disk: Disk, sibling: Path, state: AdoptedState) -> None:

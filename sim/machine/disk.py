@@ -30,7 +30,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import field
@@ -41,7 +41,7 @@ from typing import Any, Final, TypeVar
 
 from ...light_dataclass import dataclass
 from ...log.core import LOG_SUFFIX, parse_directory
-from ...log.disk import Buffer, DirectoryEntry, DiskSpace, check_size, send_copy
+from ...log.disk import Buffer, DirectoryEntry, DiskSpace, check_size, send_copy, write_directory_stepwise
 from ...protocol import CLUSTER_METADATA_TOPIC
 from .chance import exponential
 from .filesystem import Inode, SimFilesystem, os_error
@@ -180,6 +180,9 @@ class SimDisk:
             self.files.replace(path, content, sync=sync, sync_name=sync_name)
 
         await self._named("write_file", replace, path, delay_s=delay_s)
+
+    async def write_directory(self, path: Path, files: Mapping[str, Buffer]) -> None:
+        await write_directory_stepwise(self, path, files)
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
         return await self._named("list_directory", lambda: self.files.entries(path), path)

@@ -10,10 +10,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from ...log.disk import Buffer, DirectoryEntry, DiskFile, DiskSpace, FilesystemSync, OsDisk, lock_directory
+from ...log.disk import (
+    Buffer,
+    DirectoryEntry,
+    DiskFile,
+    DiskSpace,
+    FilesystemSync,
+    OsDisk,
+    lock_directory,
+    write_directory_stepwise,
+)
 from ...log.keeper import HeldLock
 
 ROOT = Path("/")
@@ -64,6 +73,9 @@ class FaultyDisk:
     async def write_file(self, path: Path, data: Buffer, *, sync: bool = True, sync_name: bool = True) -> None:
         self.check(path)
         await self._disk.write_file(path, data, sync=sync and self.has_fsync, sync_name=sync_name)
+
+    async def write_directory(self, path: Path, files: Mapping[str, Buffer]) -> None:
+        await write_directory_stepwise(self, path, files)
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
         self.check(path)

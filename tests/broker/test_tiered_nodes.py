@@ -27,6 +27,7 @@ from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.protocol.records import iter_batches, iter_records
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
+from tierfetch.remote.topic_reader import MetadataPartitionReader
 from tierfetch.rlm.manager import RemoteLogManager
 from tierfetch.rlm.rate_limit import RateLimit
 from tierfetch.tests.broker.hosting import batch
@@ -138,6 +139,36 @@ async def test_F6_empty_follower_begins_at_the_next_upload_and_holds_the_leaders
     assert (log.state.log_start_offset, log.state.offsets.local_log_start_offset) == (0, start)
     assert nodes.log_bytes(1, "t").endswith(nodes.log_bytes(2, "t"))
     assert log.state.epochs.entries == nodes.partition(1, "t").log.state.epochs.entries
+
+
+def has_all_ledgers(nodes: Nodes, number: int) -> bool:
+    """Return whether the broker has read the metadata of all partitions of `many`."""
+    tier, topic = nodes[number].tier, nodes[number].view.image.topics["many"]
+    return tier is not None and all(
+        tier.manager.ledger(topic.id_partition(each)) is not None for each in topic.partitions
+    )
+
+
+async def test_the_metadata_of_all_that_a_broker_hosts_are_read_in_one_pass(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many passes as partitions, each over all metadata, would cost a broker the square of what it hosts."""
+    await nodes.topic("t", 1, 2, **TIERED)
+    many = NewTopic("many", -1, -1, ((1, 2),) * 12, {"remote.storage.enable": "true"})
+    await nodes.operator.create_topic(many)
+    await until(lambda: nodes.registration("many").isr == (1, 2))
+    await until(lambda: has_all_ledgers(nodes, 1))
+    passes: list[int] = []
+    begin_join = MetadataPartitionReader._begin_join
+
+    async def noted(reader: MetadataPartitionReader, cursor: Any) -> None:
+        passes.append(len(cursor.partitions))
+        await begin_join(reader, cursor)
+
+    monkeypatch.setattr(MetadataPartitionReader, "_begin_join", noted)
+    await replace(nodes, 2)
+    await until(lambda: has_all_ledgers(nodes, 2))
+    assert set(passes) == {13}, "a pass may be made again, where its leader is not there yet"
 
 
 async def test_bootstrap_rule_7_replica_that_restarts_before_it_was_in_the_isr_counts_as_empty(nodes: Nodes) -> None:

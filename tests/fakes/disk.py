@@ -42,13 +42,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Literal
 
-from tierfetch.log.disk import Buffer, DirectoryEntry, DiskSpace, check_size
+from tierfetch.log.disk import Buffer, DirectoryEntry, DiskSpace, check_size, write_directory_stepwise
 from tierfetch.tests.fakes.faults import FailNth, failures
 
 __all__ = ["DiskCrash", "Effect", "FailNth", "MemoryDisk", "MemoryFile", "Unsynced", "failures"]
@@ -358,6 +358,9 @@ class MemoryDisk:
             await self._effect("sync_directory", path.parent)
             self._sync_names(parent)
         await asyncio.sleep(0)
+
+    async def write_directory(self, path: Path, files: Mapping[str, Buffer]) -> None:
+        await write_directory_stepwise(self, path, files)
 
     async def list_directory(self, path: Path) -> Sequence[DirectoryEntry]:
         await self._effect("list_directory", path, is_read=True)

@@ -12,15 +12,20 @@ import pytest
 from tierfetch.fetcher.core.partition_fetch import FetchedPartition, FetchLimits, PartitionToFetch
 from tierfetch.fetcher.embedded import ConsumersEndpoint
 from tierfetch.fetcher.leader_endpoint import BrokerEndpoint
+from tierfetch.log.core import EpochEnd
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
 from tierfetch.protocol.fetch.messages import FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse
 from tierfetch.protocol.messages.offsets import (
+    EpochEndOffset,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
 )
 from tierfetch.protocol.net.client import Address, BrokerUnavailableError, KafkaClient
 from tierfetch.protocol.net.client_connection import FETCHED_ELEMENTS_FREE
@@ -38,6 +43,9 @@ class Leader:
 
     def __init__(self) -> None:
         self.requests: list[FetchRequest] = []
+        self.questions: list[ListOffsetsRequest | OffsetForLeaderEpochRequest] = []
+        self.refusals: dict[int, ErrorCode] = {}
+        """Errors of partitions, in answers to LIST_OFFSETS."""
         self.high_watermarks = [10, 20, 30]
         self.refusal = ErrorCode.none
         self.gate: asyncio.Event | None = None
@@ -75,14 +83,38 @@ class Leader:
         return FetchResponse((*response.topics, more), session_id=response.session_id)
 
     async def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        partition = ListOffsetsPartitionResponse(
-            partition_index=request.topics[0].partitions[0].partition_index,
-            offset=7,
-            leader_epoch=3,
-            error_code=self.refusal,
-        )
-        topic = ListOffsetsTopicResponse(name="t", partitions=(partition,) * self.copies)
-        return ListOffsetsResponse(topics=(topic,))
+        self.questions.append(request)
+        topics = []
+        for topic in request.topics:
+            answers = [
+                ListOffsetsPartitionResponse(
+                    partition_index=asked.partition_index,
+                    offset=7 + asked.partition_index,
+                    leader_epoch=3,
+                    error_code=self.refusals.get(asked.partition_index, self.refusal),
+                )
+                for asked in topic.partitions
+            ]
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers * self.copies)))
+        return ListOffsetsResponse(topics=tuple(topics))
+
+    async def epoch_ends(
+        self, context: RequestContext, request: OffsetForLeaderEpochRequest
+    ) -> OffsetForLeaderEpochResponse:
+        self.questions.append(request)
+        topics = [
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=tuple(
+                    EpochEndOffset(
+                        partition=asked.partition, leader_epoch=asked.leader_epoch, end_offset=10 * asked.partition
+                    )
+                    for asked in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ]
+        return OffsetForLeaderEpochResponse(topics=tuple(topics))
 
 
 @pytest.fixture
@@ -92,7 +124,11 @@ def leader() -> Leader:
 
 @pytest.fixture
 async def endpoint(leader: Leader) -> AsyncIterator[BrokerEndpoint]:
-    handlers = {ApiKey.FETCH: leader.fetch, ApiKey.LIST_OFFSETS: leader.list_offsets}
+    handlers = {
+        ApiKey.FETCH: leader.fetch,
+        ApiKey.LIST_OFFSETS: leader.list_offsets,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: leader.epoch_ends,
+    }
     server = Server(handlers, listener_name="PLAINTEXT")
     await server.start("127.0.0.1", 0)
     fetches, questions = [KafkaClient(client_id="follower", random=Random(1)) for _ in range(2)]
@@ -188,7 +224,7 @@ async def test_a_fetch_that_is_given_up_does_not_hold_up_the_next(leader: Leader
 
 async def test_a_question_brings_the_partitions_answer_or_its_error(leader: Leader, endpoint: BrokerEndpoint) -> None:
     answer = await endpoint.list_offset(PARTITIONS[2], 0, -6)
-    assert (answer.offset, answer.leader_epoch) == (7, 3)
+    assert (answer.offset, answer.leader_epoch) == (9, 3)
     leader.refusal = ErrorCode.not_leader_or_follower
     with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER: LIST_OFFSETS of t-2 at broker 1"):
         await endpoint.list_offset(PARTITIONS[2], 0, -6)
@@ -226,6 +262,24 @@ async def test_a_question_has_one_answer(copies: int, leader: Leader, endpoint: 
     leader.copies = copies
     with pytest.raises(KafkaError, match=f"LIST_OFFSETS of t-2 at broker 1: expected one answer, found {copies}"):
         await endpoint.list_offset(PARTITIONS[2], 0, -6)
+
+
+async def test_the_questions_of_many_replicas_are_few_requests(leader: Leader, endpoint: BrokerEndpoint) -> None:
+    """One by itself, and when that is answered one for all others; of each kind."""
+    await endpoint.list_offset(PARTITIONS[0], 0, -2)  # there is a connection from here on
+    leader.questions.clear()
+    many = [TopicIdPartition(UUID(int=5), f"t{number % 2}", number) for number in range(32)]
+    leader.refusals = {5: ErrorCode.fenced_leader_epoch}
+    offsets, ends = await asyncio.gather(
+        asyncio.gather(*(endpoint.list_offset(each, 4, -6) for each in many), return_exceptions=True),
+        asyncio.gather(*(endpoint.end_offset_for_leader_epoch(each, 4, each.partition) for each in many)),
+    )
+    assert sorted(len(request.topics) for request in leader.questions) == [1, 1, 2, 2]
+    error = offsets.pop(5)
+    assert isinstance(error, KafkaError)
+    assert (error.code, error.message) == (ErrorCode.fenced_leader_epoch, "LIST_OFFSETS of t1-5 at broker 1")
+    assert offsets == [OffsetAndEpoch(7 + number, 3) for number in range(32) if number != 5]
+    assert ends == [EpochEnd(number, 10 * number) for number in range(32)]
 
 
 async def test_A1_a_fetch_response_has_not_many_times_what_was_asked_for(

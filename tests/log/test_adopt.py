@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -11,6 +12,8 @@ from uuid import UUID
 import pytest
 
 from tierfetch.log.core import CorruptFileError, EpochEntry, LogConfig, ProducerStateManager
+from tierfetch.log.core.checkpoints import RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, decode_offsets
+from tierfetch.log.core.file_names import THIN_FILE, adopt_directory
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.keeper.replace_replica import AdoptedState, adopt
 from tierfetch.log.partition_log import PartitionLog
@@ -18,7 +21,7 @@ from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import parse_header
 from tierfetch.protocol.records.control import ControlType
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
+from tierfetch.tests.fakes.disk import DiskCrash, Effect, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, data_batch, marker_batch, offsets_of, read_bytes
 from tierfetch.tests.log.nodes import LIVE, LOG_DIR, TOPIC_ID, TP, loaded
 
@@ -103,6 +106,41 @@ async def test_F6_F9_the_adopted_replica_is_in_place_and_goes_on() -> None:
         6,
         8,
     )
+
+
+async def test_an_adoption_syncs_each_name_once_and_nothing_that_is_empty() -> None:
+    """A broker that is replaced adopts thousands of replicas: what one costs the disk is known by number."""
+    disk = MemoryDisk()
+    manager = await node_with_old_replica(disk)
+    disk.effects.clear()
+    log = await adopt(manager, TP, STATE)
+    files = Counter(effect.path.parent.name for effect in disk.effects if effect.operation == "write_file")
+    syncs = Counter(effect.path.name for effect in disk.effects if effect.operation == "sync_directory")
+    sibling = adopt_directory(LIVE)
+    # partition.metadata, snapshot, adopted, .index, .timeindex, leader-epoch-checkpoint, .log; then the log starts.
+    assert files == {sibling.name: 7, LOG_DIR.name: 1}
+    # The names of all but the `.log`, and of that; the sibling's own name, and its parent's. The log starts', then one
+    # for the old directory that goes, and one for the new one that comes.
+    assert syncs == {sibling.name: 2, sibling.parent.name: 1, LOG_DIR.name: 1 + 1 + 2}
+    disk.effects.clear()
+    await log.confirm_adoption()
+    assert disk.effects == [Effect("rename", LIVE / THIN_FILE), Effect("sync_directory", LIVE)]
+
+
+async def test_no_offset_of_the_old_replica_is_left_in_a_checkpoint_above_those_of_the_new_one() -> None:
+    """After a crash it would be the new one's, and its high watermark would pass records that are not committed."""
+    disk = MemoryDisk()
+    manager = await node_with_old_replica(disk)
+    await adopt(manager, TP, AdoptedState(TOPIC_ID, 2, 2, (), None))
+    disk = disk.restart()
+    for name in (REPLICATION_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
+        assert decode_offsets(disk.files()[LOG_DIR / name], name=name) == {TP: 2}
+    log = (await loaded(disk, config=TIERED)).get(TP)
+    assert log is not None
+    await log.append_as_follower(data_batch(2, base_offset=2, epoch=9))
+    again = (await loaded(disk.restart("kept"), config=TIERED)).get(TP)
+    assert again is not None
+    assert (again.state.high_watermark, again.state.log_end_offset) == (2, 4)
 
 
 async def test_F10_a_duplicate_of_a_batch_that_lies_in_the_tier_only_is_still_refused() -> None:

@@ -15,7 +15,7 @@ from tierfetch.log.keeper.directory_checkpoints import DirectoryCheckpoints
 from tierfetch.log.partition_log import PartitionLog
 from tierfetch.protocol.net import SLICE_ELEMENTS
 from tierfetch.protocol.topics import TopicPartition
-from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.disk import FailNth, MemoryDisk
 
 pytestmark = pytest.mark.virtual_time
 
@@ -172,3 +172,73 @@ async def test_what_is_raised_between_two_slices_is_saved_by_those_who_ask_then(
     await directory.checkpoints.save_recovery_points()
     assert (await directory.saved())[FIRST] == 9
     await save
+
+
+class _Unread:
+    """The state of a log that must not be looked at."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"{name} was looked at")
+
+
+async def test_a_log_start_that_is_saved_for_one_partition_looks_at_no_other() -> None:
+    """Thousands of adoptions would else look at every log each."""
+    directory = await Directory.made()
+    for name in (FIRST, LAST):
+        directory.logs[name].state.log_start_offset = 50
+    await directory.checkpoints.save_log_start_offsets()
+    for name, each in directory.logs.items():
+        if name != LAST:
+            each.state = _Unread()  # type: ignore[misc]
+    new = TopicPartition("new", 0)
+    directory.checkpoints.pending_log_starts[new] = 90
+    await directory.checkpoints.save_log_start(new)
+    assert await directory.saved(LOG_START_OFFSET_CHECKPOINT) == {FIRST: 50, LAST: 50, new: 90}
+    before = len(directory.disk.effects)
+    await directory.checkpoints.save_log_start(new)
+    assert directory.disk.effects[before:] == [], "it is there already"
+    del directory.checkpoints.pending_log_starts[new]  # the adoption has failed, and left no log
+    directory.logs[LAST].state.log_start_offset = 51
+    await asyncio.gather(directory.checkpoints.save_log_start(new), directory.checkpoints.save_log_start(LAST))
+    assert await directory.saved(LOG_START_OFFSET_CHECKPOINT) == {FIRST: 50, LAST: 51}
+    assert len(directory.disk.effects) == before + 2, "one write, and the sync of its name"
+
+
+async def test_a_save_of_all_is_not_content_with_a_write_for_one() -> None:
+    directory = await Directory.made()
+    await directory.checkpoints.save_log_start_offsets()
+    for number in (0, 1, 2):
+        directory.logs[TopicPartition("t", number)].state.log_start_offset = 10 + number
+    saves = [
+        directory.checkpoints.save_log_start(TopicPartition("t", 1)),
+        directory.checkpoints.save_log_start_offsets(),
+        directory.checkpoints.save_log_start(TopicPartition("t", 2)),
+    ]
+    await asyncio.gather(*saves)
+    saved = await directory.saved(LOG_START_OFFSET_CHECKPOINT)
+    assert saved == {TopicPartition("t", number): 10 + number for number in (0, 1, 2)}
+
+
+async def test_after_a_write_that_failed_all_are_written() -> None:
+    """What is on disk is not known: neither that the failed one is, nor that it is not."""
+    directory = await Directory.made()
+    directory.logs[FIRST].state.log_start_offset = 5
+    await directory.checkpoints.save_log_start_offsets()
+    directory.disk.faults = FailNth(1)
+    directory.logs[FIRST].state.log_start_offset = 6
+    with pytest.raises(OSError, match="injected"):
+        await directory.checkpoints.save_log_start(FIRST)
+    directory.disk.faults = None
+    directory.logs[LAST].state.log_start_offset = 7
+    await directory.checkpoints.save_log_start(FIRST)
+    assert await directory.saved(LOG_START_OFFSET_CHECKPOINT) == {FIRST: 6, LAST: 7}
+
+
+async def test_a_log_that_failed_keeps_its_entry_in_a_write_for_one() -> None:
+    directory = await Directory.made()
+    directory.logs[FIRST].state.log_start_offset = 5
+    await directory.checkpoints.save_log_start_offsets()
+    directory.kept[FIRST] = directory.logs.pop(FIRST)
+    directory.logs[LAST].state.log_start_offset = 7
+    await asyncio.gather(directory.checkpoints.save_log_start(FIRST), directory.checkpoints.save_log_start(LAST))
+    assert await directory.saved(LOG_START_OFFSET_CHECKPOINT) == {FIRST: 5, LAST: 7}

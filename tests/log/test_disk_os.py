@@ -601,6 +601,76 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_threads, "LOOK_INTERVAL_S", 0.001)
 
 
+async def test_a_directory_is_written_with_one_sync_for_each_content_and_two_for_its_names(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(disk_os.os, "fsync", noted)
+    made = tmp_path / "new" / "made"
+    await disk.write_directory(made, {"a": b"one", "empty": b"", "b": b"two"})
+    assert synced == [str(made / "a"), str(made / "b"), str(made), str(made.parent)]
+
+
+async def test_syncs_of_a_directory_that_wait_together_are_one(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "fsync")
+    first = asyncio.create_task(disk.sync_directory(tmp_path))
+    await gate.entered()
+    others = [asyncio.create_task(disk.sync_directory(tmp_path)) for _ in range(10)]
+    await asyncio.sleep(0)
+    others[0].cancel()  # the one that the rest has joined
+    await asyncio.wait([others[0]])
+    gate.open()
+    await asyncio.gather(first, *others[1:])
+    assert gate.calls == 2, "the one under way may have begun before what the others are to make durable"
+    await disk.sync_directory(tmp_path)
+    assert gate.calls == 3
+
+
+async def test_an_error_of_a_sync_is_that_of_all_that_joined_it(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "fsync")
+    first = asyncio.create_task(disk.sync_directory(tmp_path))
+    await gate.entered()
+    others = [asyncio.create_task(disk.sync_directory(tmp_path)) for _ in range(3)]
+    await asyncio.sleep(0)
+
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(disk_os.os, "fsync", failing)
+    gate.open()
+    await first
+    errors = await asyncio.gather(*others, return_exceptions=True)
+    assert [error.errno for error in errors if isinstance(error, OSError)] == [errno.EIO] * 3
+
+
+async def test_a_sync_of_a_directory_does_not_overtake_another_call_on_it(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does it come before one: after a rename there is no directory of that name to be synced."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    gate = Gate(monkeypatch, "fsync")
+    first = asyncio.create_task(disk.sync_directory(old))
+    await gate.entered()
+    calls = [disk.sync_directory(old), disk.rename(old, new), disk.sync_directory(old), disk.sync_directory(new)]
+    tasks = [asyncio.create_task(call) for call in calls]
+    await asyncio.sleep(0)
+    gate.open()
+    await first
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), type(None), FileNotFoundError, type(None)]
+
+
 async def test_a_hanging_device_holds_up_no_separate_directory(
     disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,20 @@ async def test_write_file_replaces_and_leaves_nothing_beside(disk: Disk, tmp_pat
     assert await disk.list_directory(tmp_path) == [DirectoryEntry("a", is_directory=False, size=3)]
 
 
+async def test_a_directory_is_written_with_its_files(disk: Disk, tmp_path: Path):
+    files = {"b": b"two", "a": memoryview(b"one"), "empty": b""}
+    await disk.write_directory(tmp_path / "new" / "made", files)
+    assert await disk.list_directory(tmp_path / "new") == [DirectoryEntry("made", is_directory=True, size=0)]
+    assert await disk.list_directory(tmp_path / "new" / "made") == [
+        DirectoryEntry("a", is_directory=False, size=3),
+        DirectoryEntry("b", is_directory=False, size=3),
+        DirectoryEntry("empty", is_directory=False, size=0),
+    ]
+    assert await disk.read_file(tmp_path / "new" / "made" / "a") == b"one"
+    with pytest.raises(FileNotFoundError, match="absent"):
+        await disk.write_directory(tmp_path / "new" / "made", {"absent/c": b""})
+
+
 async def test_the_last_of_several_replacements_at_once_wins(disk: Disk, tmp_path: Path):
     await asyncio.gather(*(disk.write_file(tmp_path / "a", b"%d" % i, sync=False) for i in range(20)))
     assert await disk.read_file(tmp_path / "a") == b"19"

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSPreparedRequest
 from botocore.response import StreamingBody
 from mypy_boto3_s3.client import S3Client
 from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
+from tierfetch import __version__
 from tierfetch.plugins import s3 as s3_module
 from tierfetch.plugins.fsspec import FsspecConfig
 from tierfetch.plugins.layout import segment_keys
@@ -237,6 +239,20 @@ async def test_missing_bucket_is_said(s3_options: dict[str, str]) -> None:
     with pytest.raises(RemoteStorageError, match="NoSuchBucket"):
         await storage.copy_log_segment_data(make_metadata(3), make_data(b"abc"))
     await storage.close()
+
+
+async def test_requests_name_the_program(s3_options: dict[str, str]) -> None:
+    sent: list[bytes | str] = []
+
+    def note(request: AWSPreparedRequest, **_: object) -> None:
+        sent.append(request.headers["User-Agent"])
+
+    store = S3ObjectStore(S3Config.model_validate(s3_options))
+    store._client.meta.events.register("before-send.s3", note)
+    assert await store.size("absent") is None
+    await store.close()
+    (name,) = sent
+    assert f"tierfetch/{__version__}" in (name.decode() if isinstance(name, bytes) else name)
 
 
 async def test_a_silent_server_ends_by_the_deadline(s3_options: dict[str, str]) -> None:

@@ -27,6 +27,7 @@ from tierfetch.tests.log.logs import DIRECTORY, NOW_MS, append, end_transaction,
 from .brokers import PARTITION, QUICK, TIERED, WAIT_S_MAX, Broker, check_tier, everything, until
 
 pytestmark = pytest.mark.virtual_time
+OTHER = replace(PARTITION, partition=PARTITION.partition + 1)
 
 
 @pytest.fixture
@@ -55,6 +56,40 @@ async def follower(storage: MemoryRemoteStorage, shared: SharedMetadata) -> Asyn
     broker.follow()
     yield broker
     await broker.close()
+
+
+class TestExpecting:
+    async def test_metadata_of_expected_partitions_are_followed_before_they_are_hosted(self, leader: Broker) -> None:
+        await leader.fill(1)
+        await until(leader.is_all_tiered)
+        newcomer = Broker(2, leader.storage, leader.shared)
+        await newcomer.open()
+        async with newcomer.manager.expecting([PARTITION, OTHER]):
+            ledger = newcomer.ledger
+            assert ledger.finished() == leader.ledger.finished()
+            newcomer.follow()
+        assert newcomer.ledger is ledger
+        assert newcomer.manager.ledger(OTHER) is None, "it was not hosted after all"
+        await newcomer.manager.stop(PARTITION)
+        assert newcomer.manager.ledger(PARTITION) is None
+        await newcomer.close()
+
+    async def test_what_is_hosted_already_stays_as_it_is(self, leader: Broker) -> None:
+        ledger = leader.ledger
+        async with leader.manager.expecting([PARTITION]):
+            assert leader.ledger is ledger
+        assert leader.ledger is ledger
+
+    async def test_what_is_being_deleted_is_not_forgotten(self, leader: Broker) -> None:
+        leader.storage.hang_on.add("delete_log_segment_data")
+        await leader.fill(1)
+        await until(leader.is_all_tiered)
+        ledger = leader.ledger
+        await leader.manager.stop(PARTITION)
+        async with leader.manager.expecting([PARTITION]):
+            await leader.manager.delete_remote_partition(PARTITION)
+        assert leader.manager.ledger(PARTITION) is not None
+        assert leader.manager.ledger(PARTITION) is not ledger
 
 
 class TestCopy:
