@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field, replace
 from random import Random
 from typing import Final
@@ -62,6 +62,8 @@ PARKED_MAX: Final = 10_000
 """The number of requests that wait for an end; what exceeds it is answered CONCURRENT_TRANSACTIONS at once."""
 STEP_WEIGHT: Final = 50
 """What a step of a transactional id, and its record, cost on the loop, in elements of `pace`."""
+STEPS_FREE: Final = 5
+"""So many of those that were looked at together are stepped with the look."""
 
 _UNKNOWN_FATE: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error})
 """The errors after which a record may be in the log; the leadership ends with each of them."""
@@ -166,21 +168,23 @@ class ActiveShard(CompactedShard[TransactionRecord]):
 
     async def abort_timed_out(self) -> None:
         """Abort the transactions that are open for longer than their timeout."""
-        version = self._services.transaction_version()
-        await self._step_each(self.shard.timed_out(self._services.now_ms()), TimedOut(version))
+        version, now_ms = self._services.transaction_version(), self._services.now_ms()
+        await self._step_each(lambda each: each.is_timed_out(now_ms), TimedOut(version))
 
     async def expire(self) -> None:
         """Forget the transactional ids that were not used for `transactional.id.expiration.ms`."""
-        retention_ms = self._services.settings.retention_ms
-        await self._step_each(self.shard.unused(self._services.now_ms(), retention_ms), Expire(retention_ms))
+        retention_ms, now_ms = self._services.settings.retention_ms, self._services.now_ms()
+        await self._step_each(lambda each: each.is_unused(now_ms, retention_ms), Expire(retention_ms))
 
-    async def _step_each(self, transactional_ids: Sequence[str], event: TimedOut | Expire) -> None:
-        """Step all of them within the loop's share; each is judged by its state when its turn comes."""
-        async for some in Slices(transactional_ids, weight=STEP_WEIGHT):
-            if self._end is not None:
-                return
-            for transactional_id in some:
-                self._step(transactional_id, event)
+    async def _step_each(self, is_due: Callable[[Transaction], bool], event: TimedOut | Expire | Resume) -> None:
+        """Step all for which that is so within the loop's share; each is judged by its state when its turn comes."""
+        async for looked_at in Slices(list(self.shard.transactions.values())):
+            due = [each.transactional_id for each in looked_at if is_due(each)]
+            async for some in Slices(due, weight=STEP_WEIGHT, free=STEPS_FREE):
+                for transactional_id in some:
+                    if self._end is not None:
+                        return
+                    self._step(transactional_id, event)
 
     # Life.
 
@@ -196,9 +200,7 @@ class ActiveShard(CompactedShard[TransactionRecord]):
     async def _resume(self, records: int) -> None:
         name = self.partition.partition.topic_partition
         _log.info("%s: %d transactional ids from %d records", name, len(self.shard.transactions), records)
-        async for some in Slices(list(self.shard.in_states(PREPARED)), weight=STEP_WEIGHT):
-            for transaction in some:
-                self._step(transaction.transactional_id, Resume())
+        await self._step_each(lambda each: each.value is not None and each.value.state in PREPARED, Resume())
 
     def _decode(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
         return decode_record(key, value)
