@@ -21,13 +21,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field, replace
+from functools import partial
 from random import Random
 from typing import Final
 
 from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.net import Slices, done_within
+from ...protocol.net import Slices, done_within, monotonic_ms
 from ..coordinator.compacted_shard import CompactedShard
 from ..coordinator.shard import RETRY_MAX_S, RETRY_MIN_S
 from ..replicas.leadership import WallClock
@@ -235,35 +236,42 @@ class ActiveShard(CompactedShard[TransactionRecord]):
                 case Reply():
                     self._answer(effect.token, effect)
                 case Store():
-                    self.spawn(self._store(transactional_id, effect))
+                    self._store(transactional_id, effect)
                 case SendMarkers(value):
                     self.spawn(self._send_markers(transactional_id, value))
                 case NeedProducerId(event):
                     self.spawn(self._with_producer_id(transactional_id, event))
 
-    async def _store(self, transactional_id: str, store: Store) -> None:
+    def _store(self, transactional_id: str, store: Store, retry_s: float = RETRY_MIN_S) -> None:
+        """Queue a record at once, without a task; what becomes of it is taken in in a later turn of the loop."""
         version = min(self._services.transaction_version(), 1)
-        record = TransactionRecord(transactional_id, store.value, version)
-        # The end of a transaction is reported to no client: only this broker can try it again.
-        is_retried = store.value is not None and store.value.state in COMPLETE
-        retry_s, error = RETRY_MIN_S, ErrorCode.none
-        while True:
-            try:
-                await self._writer.write([record], timeout_s=None)
-            except KafkaError as failure:
-                if failure.code in _UNKNOWN_FATE:
-                    message = "transactional id %r: its record may be lost: %s"
-                    _of_peers.warning(transactional_id, message, transactional_id, failure)
-                    return
-                message = "transactional id %r: its record is not written: %s"
+        try:
+            written = self.submit([TransactionRecord(transactional_id, store.value, version)])
+        except KafkaError as error:
+            written = asyncio.get_running_loop().create_future()
+            written.set_exception(error)
+        written.add_done_callback(partial(self._stored, transactional_id, store, retry_s))
+
+    def _stored(self, transactional_id: str, store: Store, retry_s: float, written: asyncio.Future[None]) -> None:
+        failure, error = written.exception(), ErrorCode.none
+        if self._end is not None:
+            return
+        if failure is not None:
+            if not isinstance(failure, KafkaError):
+                raise failure
+            if failure.code in _UNKNOWN_FATE:
+                message = "transactional id %r: its record may be lost: %s"
                 _of_peers.warning(transactional_id, message, transactional_id, failure)
-                is_too_large = failure.code in _TOO_LARGE
-                error = ErrorCode.unknown_server_error if is_too_large else ErrorCode.coordinator_not_available
-                if is_retried:
-                    await asyncio.sleep(retry_s)
-                    retry_s = min(2 * retry_s, RETRY_MAX_S)
-                    continue
-            break
+                return
+            message = "transactional id %r: its record is not written: %s"
+            _of_peers.warning(transactional_id, message, transactional_id, failure)
+            # The end of a transaction is reported to no client: only this broker can try it again.
+            if store.value is not None and store.value.state in COMPLETE:
+                again = partial(self._store, transactional_id, store, min(2 * retry_s, RETRY_MAX_S))
+                self.set_timer(transactional_id, monotonic_ms() + int(1000 * retry_s), again)
+                return
+            is_too_large = failure.code in _TOO_LARGE
+            error = ErrorCode.unknown_server_error if is_too_large else ErrorCode.coordinator_not_available
         self._step(transactional_id, Stored(store.store_id, error))
 
     async def _send_markers(self, transactional_id: str, value: TransactionValue) -> None:
