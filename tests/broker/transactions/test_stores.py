@@ -43,6 +43,11 @@ class Log:
         return None
 
 
+async def never(*_: object, **__: object) -> None:
+    """The disk hangs."""
+    await asyncio.get_running_loop().create_future()
+
+
 class Markers:
     async def send(self, *_: object) -> None:
         """All of them are written at once."""
@@ -143,12 +148,20 @@ async def test_a_record_that_may_be_lost_stays_under_way(shard: ActiveShard, log
     committing.cancel()
 
 
-async def test_what_was_on_its_way_when_the_leadership_ended_says_nothing(shard: ActiveShard, log: Log) -> None:
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_what_was_on_its_way_when_the_leadership_ended_says_nothing(
+    shard: ActiveShard, log: Log, monkeypatch: pytest.MonkeyPatch, *, is_refused: bool
+) -> None:
     producer = await ongoing(shard)
     assert (await commit(shard, producer)).error is NONE
-    log.refusals = [ErrorCode.not_enough_replicas]
+    if is_refused:
+        log.refusals = [ErrorCode.not_enough_replicas]
+    else:
+        monkeypatch.setattr(log, "append", never)
     await turns()
+    stepped: list[object] = []
+    monkeypatch.setattr(shard, "_step", lambda *step: stepped.append(step))
     await shard.close(KafkaError(ErrorCode.not_coordinator, "over"))
     await asyncio.sleep(10)
-    assert log.records == 3
+    assert (log.records, stepped, shard._timers) == (3, [], {})
     assert state_of(shard) is TransactionState.PREPARE_COMMIT
