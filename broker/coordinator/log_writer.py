@@ -19,7 +19,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from typing import Final, Generic, Protocol, TypeVar
 
 from ...light_dataclass import dataclass
@@ -47,6 +46,8 @@ class LogRecord(Protocol):
 
 
 RecordT = TypeVar("RecordT", bound=LogRecord)
+Encoded = tuple[bytes, bytes | None]
+"""The key and the value of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class InTransaction:
 class _Write(Generic[RecordT]):
     records: Sequence[RecordT]
     """Empty in an entry that only waits for the writes before it."""
-    encoded: list[tuple[bytes, bytes | None]]
+    encoded: list[Encoded]
     size: int
     done: asyncio.Future[None]
     transaction: InTransaction | None = None
@@ -96,6 +97,8 @@ class ShardWriter(Generic[RecordT]):
         self._under_way: list[_Write[RecordT]] = []
         self._runner: asyncio.Task[None] | None = None
         self._end: KafkaError | None = None
+        self._on_their_way: dict[bytes, int] = {}
+        """The keys of records that are queued, or not committed yet, with their number."""
 
     async def write(
         self, records: Sequence[RecordT], *, timeout_s: float | None, transaction: InTransaction | None = None
@@ -119,8 +122,8 @@ class ShardWriter(Generic[RecordT]):
         """
         queued: list[asyncio.Future[None]] = []
         try:
-            for some in self._parts(records):
-                queued.append(self.submit(some))
+            for some, encoded in self._parts(records):
+                queued.append(self._put(some, encoded))
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*queued)
         except TimeoutError:
@@ -129,18 +132,20 @@ class ShardWriter(Generic[RecordT]):
             for each in queued:
                 each.cancel()
 
-    def _parts(self, records: Sequence[RecordT]) -> Iterator[list[RecordT]]:
+    def _parts(self, records: Sequence[RecordT]) -> Iterator[tuple[list[RecordT], list[Encoded]]]:
         """Yield the records, in order, as many at once as one batch takes, one at least."""
-        some, left = list[RecordT](), self._batch_bytes_max
+        some, encoded, left = list[RecordT](), list[Encoded](), self._batch_bytes_max
         for record in records:
-            size = _size_of(*record.encoded())
+            pair = record.encoded()
+            size = _size_of(*pair)
             if some and size > left:
-                yield some
-                some, left = [], self._batch_bytes_max
+                yield some, encoded
+                some, encoded, left = [], [], self._batch_bytes_max
             some.append(record)
+            encoded.append(pair)
             left -= size
         if some:
-            yield some
+            yield some, encoded
 
     def submit(
         self,
@@ -155,11 +160,12 @@ class ShardWriter(Generic[RecordT]):
         is done before its records are appended takes them out of the queue. Raise KafkaError if nothing is queued.
         """
         assert records, "a write without records"
-        return self._put(records, transaction, on_lost)
+        return self._put(records, [record.encoded() for record in records], transaction, on_lost)
 
     def _put(
         self,
         records: Sequence[RecordT],
+        encoded: list[Encoded],
         transaction: InTransaction | None = None,
         on_lost: Callable[[KafkaError], None] | None = None,
     ) -> asyncio.Future[None]:
@@ -167,8 +173,9 @@ class ShardWriter(Generic[RecordT]):
             raise self._end
         if len(self._queue) >= QUEUED_MAX:
             raise KafkaError(ErrorCode.request_timed_out, f"{QUEUED_MAX} requests wait for the log already")
-        encoded = [record.encoded() for record in records]
         size = sum(_size_of(*each) for each in encoded)
+        for key, _ in encoded:
+            self._on_their_way[key] = self._on_their_way.get(key, 0) + 1
         write = _Write(records, encoded, size, asyncio.get_running_loop().create_future(), transaction, on_lost)
         self._queue.append(write)
         if self._runner is None or self._runner.done():
@@ -182,12 +189,11 @@ class ShardWriter(Generic[RecordT]):
         """
         if self._queue and not self._queue[-1].records:
             return self._queue[-1].done
-        return self._put([]) if self._queue or self._under_way else None
+        return self._put([], []) if self._queue or self._under_way else None
 
-    def is_writing(self, is_wanted: Callable[[RecordT], bool]) -> bool:
-        """Return whether such a record is queued, or not committed yet."""
-        writes = chain(self._under_way, self._queue)
-        return any(is_wanted(record) for write in writes for record in write.records)
+    def is_writing(self, key: bytes) -> bool:
+        """Return whether a record with this key is queued, or not committed yet."""
+        return key in self._on_their_way
 
     def appended_for(self, producer_id: int) -> list[asyncio.Future[None]]:
         """Return the writes of a producer's transaction that are in the log, or about to be, and not applied yet."""
@@ -248,7 +254,9 @@ class ShardWriter(Generic[RecordT]):
             write = self._queue.popleft()
             if not batch and not write.records:
                 self._settle([write], None)  # All before it is known.
-            elif not write.done.done():
+            elif write.done.done():
+                self._arrived(write)
+            else:
                 batch.append(write)
                 size += write.size
         return batch
@@ -283,6 +291,7 @@ class ShardWriter(Generic[RecordT]):
     def _settle(self, batch: list[_Write[RecordT]], error: KafkaError | None) -> None:
         self._under_way = []
         for write in batch:
+            self._arrived(write)
             if error is not None and write.on_lost is not None and not write.done.done():
                 write.on_lost(error)
             if write.done.done():
@@ -291,3 +300,12 @@ class ShardWriter(Generic[RecordT]):
                 write.done.set_result(None)
             else:
                 write.done.set_exception(error)
+
+    def _arrived(self, write: _Write[RecordT]) -> None:
+        """Note that records are no longer on their way: they are committed, or lost."""
+        for key, _ in write.encoded:
+            left = self._on_their_way[key] - 1
+            if left:
+                self._on_their_way[key] = left
+            else:
+                del self._on_their_way[key]

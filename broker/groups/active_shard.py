@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from functools import partial
 from random import Random
 from typing import Final
 from uuid import UUID
 
+from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import monotonic_ms, pace
+from ...protocol.net import Slices, monotonic_ms
 from ...protocol.records import Compression, decompressed_bytes_max
 from ..coordinator import shard as runtime
 from ..coordinator.compacted_shard import CompactedShard
@@ -26,7 +28,6 @@ from ..replicas.partition import Partition
 from .consumer_groups import ConsumerGroups, Surroundings
 from .core.consumer import classic
 from .core.consumer.decision import Decision, World
-from .core.consumer.records import ConsumerKey
 from .core.events import (
     Answer,
     Effect,
@@ -46,17 +47,37 @@ from .core.events import (
 from .core.group import Group
 from .core.group_state import GroupState, refused
 from .core.memory import GroupMemory, bytes_of
-from .core.records import GroupKey, GroupRecord, GroupValue, Key, decode_record, is_offset_key
-from .core.shard import Incarnation, Shard
+from .core.records import (
+    GroupKey,
+    GroupRecord,
+    GroupValue,
+    OffsetKey,
+    OffsetValue,
+    decode_record,
+    is_offset_key,
+)
+from .core.shard import Incarnation, MayGo, Shard, incarnation_of
 from .decided_groups import in_turns
 from .settings import CoordinatorSettings
 from .share_groups import ShareGroups, ShareSurroundings
 
-LOOK_COST: Final = 5
-"""What it costs to look at a group besides its offsets, in elements of `pace`; an offset is one."""
+LOOK_WEIGHT: Final = 1
+"""What it costs to look at an offset, in elements of `pace`."""
+BURY_WEIGHT: Final = 4
+"""What an offset's tombstone costs."""
+FREE: Final = 50
+"""The offsets of a group that cost no more than the group."""
 
 _log = logging.getLogger(__name__)
 _of_peers = LimitedLog(_log)
+
+
+@dataclass(slots=True)
+class _Dying:
+    """A group that is being deleted, and the tombstones that end it."""
+
+    tombstones: list[GroupRecord]
+    is_over: bool = False
 
 
 class ActiveShard(CompactedShard[GroupRecord]):
@@ -85,8 +106,9 @@ class ActiveShard(CompactedShard[GroupRecord]):
         """The groups that `_memory` knows."""
         self._ended_early: list[tuple[int, bool]] = []
         """Transactions that ended while the partition was read: (producer id, whether it was committed)."""
-        self._deleted_early: set[tuple[str, UUID]] = set()
-        """Topics that were deleted meanwhile."""
+        self._deleted: set[tuple[str, UUID]] = set()
+        """Topics that were deleted, and whose offsets were not looked for yet."""
+        self._is_forgetting = False
         self._absent: set[Incarnation] = set()
         """The topics that were absent at the last look."""
 
@@ -218,8 +240,10 @@ class ActiveShard(CompactedShard[GroupRecord]):
             message = f"{self.partition.partition}: its records are not committed yet"
             raise KafkaError(ErrorCode.not_coordinator, message) from None
 
+    # What is deleted: offsets, in steps, and groups.
+
     async def delete(self, group_id: str) -> ErrorCode:
-        """The group, with all its offsets."""
+        """The group, with all its offsets: with nothing of it that a marker could bring back."""
         if group_id in self.shard.shares:
             try:
                 await self.shares.delete(group_id)
@@ -229,105 +253,140 @@ class ActiveShard(CompactedShard[GroupRecord]):
         error = self.shard.judge_delete(group_id)
         if error is not ErrorCode.none:
             return error
-        return await self.write_tombstones(group_id, self.shard.deletion(group_id))
+        # What a producer that names no member commits from now on is none of these.
+        values = self.shard.values_of(group_id)
+        ids = frozenset(map(id, values))
+        with self._dying(group_id) as dying:
+            held = self.shard.held_by(group_id)
+            error = await self._bury(held, lambda: lambda _, value: id(value) in ids, free=FREE)
+            if error is ErrorCode.none:
+                error = await self.write_tombstones(dying.tombstones)
+            dying.is_over = error is ErrorCode.none
+        return error
 
     async def expire(self, group_id: str, retention_ms: int) -> ErrorCode:
-        """Delete what is too old of a group as it is now; nothing while a record of it is on its way into the log: that
-        may be a newer offset.
-        """
+        """Delete what is too old of a group as it is then; what has a newer record on its way into the log is not."""
         if group_id not in self.shard.groups and group_id not in self.shard.consumers:
             return ErrorCode.none
-        tombstones = self.shard.expired(group_id, retention_ms, self._now_ms())
-        # A commit in the queue would come before the tombstone in the log, and be deleted with it.
-        if not tombstones or self._writer.is_writing(lambda record: record.key.group_id == group_id):
-            return ErrorCode.none
-        return await self.write_tombstones(group_id, tombstones)
+        held = self.shard.held_by(group_id)
+        error = await self._bury(held, lambda: self.shard.expiry(group_id, retention_ms, self._now_ms()), free=FREE)
+        if error is not ErrorCode.none or not self.shard.is_over(group_id):
+            return error
+        with self._dying(group_id) as dying:
+            error = await self.write_tombstones(dying.tombstones)
+            dying.is_over = error is ErrorCode.none
+        return error
 
-    async def write_tombstones(self, group_id: str, tombstones: Sequence[GroupRecord]) -> ErrorCode:
-        """Write tombstones; with the group's own among them no member can join, unless the write fails."""
-        group = self.shard.groups.get(group_id)
-        dies = group is not None and any(isinstance(record.key, GroupKey) for record in tombstones)
-        if dies and group is not None:
-            # Before the write: a member that joined now would vanish with the tombstone.
-            group.die()
-            self.stop_timer(group_id)
-        consumers = self.shard.consumers.get(group_id)
-        if any(isinstance(record.key, ConsumerKey) for record in tombstones):
+    @contextmanager
+    def _dying(self, group_id: str) -> Iterator[_Dying]:
+        """Let no member join a group without members as long as this lasts, and then, unless the group is over, let it
+        be what it was: a member that joined would vanish with the group's tombstones.
+        """
+        dying = _Dying(self.shard.tombstones(group_id))
+        groups, consumers = self.shard.groups, self.shard.consumers.get(group_id)
+        dead = groups.setdefault(group_id, Group(group_id, self._settings.group))
+        was = dead.as_value()
+        dead.die()
+        self.stop_timer(group_id)
+        if consumers is not None:
             self.consumers.forget(group_id)
-        else:
-            consumers = None
         try:
-            # A group may have had more offsets than are deleted by one batch.
+            yield dying
+        finally:
+            # Its own tombstone lets it go, and offsets that came meanwhile make it one without members.
+            if groups.get(group_id) is dead:
+                del groups[group_id]
+                if dying.is_over:
+                    self.shard.forget(group_id)
+                elif consumers is not None:
+                    self.consumers.take_back(consumers)
+                else:
+                    groups[group_id] = Group.restored(group_id, self._settings.group, was)
+            if self._end is None:
+                self._account_for(group_id)
+
+    async def _bury(
+        self, held: Iterable[tuple[OffsetKey, OffsetValue]], now: Callable[[], MayGo], *, free: int = 0
+    ) -> ErrorCode:
+        """Delete those of the offsets that may go, when they are looked at and when their tombstones are written; what
+        `now` returns says which. One with a record of its key on its way into the log stays: that may be a newer
+        offset, of a topic that has the name now, and would be deleted with it.
+        """
+        async for some in Slices(held, weight=LOOK_WEIGHT, free=free):
+            may_go = now()
+            keys = dict.fromkeys([key for key, value in some if may_go(key, value)])
+            async for part in Slices(keys, weight=BURY_WEIGHT, free=FREE):
+                may_go = now()
+                tombstones = [GroupRecord(key, None) for key in part if self.shard.goes(key, may_go)]
+                error = await self.write_tombstones(
+                    [each for each in tombstones if not self._writer.is_writing(each.encoded()[0])]
+                )
+                if error is not ErrorCode.none:
+                    return error
+        return ErrorCode.none
+
+    async def write_tombstones(self, tombstones: Sequence[GroupRecord]) -> ErrorCode:
+        """Return once they are committed and applied, in as many batches as they need, or why they are not."""
+        if not tombstones:
+            return ErrorCode.none
+        try:
             await self._written(partial(self._writer.write_apart, tombstones))
         except KafkaError as error:
-            if dies and group is not None and self.shard.groups.get(group_id) is group:
-                self.shard.groups[group_id] = Group.restored(group_id, self._settings.group, group.as_value())
-            if consumers is not None and group_id not in self.shard.groups:
-                self.shard.consumers.setdefault(group_id, consumers)
             return error.code
-        if self._end is None:
-            self._account_for(group_id)
         return ErrorCode.none
 
     def forget_topics(self, topics: Set[tuple[str, UUID]]) -> None:
-        """Let all that is known of topics go, which are deleted: offsets, and share-partitions that have begun."""
-        if not self.is_loaded:
-            self._deleted_early |= topics
-            return
-        self.shares.forget_topics(frozenset(topic_id for _, topic_id in topics))
-        for group_id, tombstones in self.shard.tombstones_of_topics(frozenset(name for name, _ in topics)):
-            self.write_tombstones_later(group_id, tombstones)
+        """Let all that is known of topics go, which are deleted: offsets, and share-partitions that have begun. A topic
+        that has the name of one by now, and what is committed for it from now on, is another.
+        """
+        self._deleted |= topics
+        if self.is_loaded and self._deleted and not self._is_forgetting:
+            self._is_forgetting = True
+            self.spawn(self._forget_deleted())
+
+    async def _forget_deleted(self) -> None:
+        try:
+            while self._deleted:
+                topics, self._deleted = self._deleted, set()
+                await self.shares.forget_topics(frozenset(topic_id for _, topic_id in topics))
+                # Offsets that name no topic id are older than this leadership.
+                names = {(name, None) for name, _ in topics}
+                deleted = frozenset(Incarnation(*each) for each in (*topics, *names))
+                # What was on its way when the topics were deleted is of these.
+                with suppress(KafkaError):
+                    await self.settled()
+                await self._bury_in_topics(deleted.__contains__)
+        finally:
+            self._is_forgetting = False
 
     async def forget_absent(self, is_there: Callable[[Incarnation], bool]) -> None:
         """Forget all that is known of topics that are absent now and were absent at the last look: they were deleted
         while no broker coordinated here. A new topic may be known here later than elsewhere.
         """
-        absent = await self._absent_by_group(is_there)
-        of_shares = {topic for topic in self.shares.topics() if not is_there(topic)}
-        gone, self._absent = self._absent, of_shares.union(*absent.values())
-        self.shares.forget_topics(frozenset(topic.topic_id for topic in of_shares & gone if topic.topic_id is not None))
-        for group_id, topics in absent.items():
-            # A name may be that of another topic by now.
-            deleted = {topic for topic in topics & gone if not is_there(topic)}
-            tombstones = self.shard.tombstones_of_deleted(group_id, deleted) if deleted else []
-            keys = frozenset(record.key for record in tombstones)
-            # A commit in the queue, which may be for the topic that has the name now, would be deleted with them.
-            if tombstones and not self._writer.is_writing(partial(_has_key, keys)):
-                error = await self.write_tombstones(group_id, tombstones)
-                if error is not ErrorCode.none:
-                    message = "group %r: offsets of deleted topics could not be deleted, trying again: %s"
-                    _of_peers.warning(group_id, message, group_id, error.name)
-                    return
+        known = set[Incarnation]()
+        absent = set[Incarnation]()
+        async for some in Slices(self.shard.held(), weight=LOOK_WEIGHT):
+            new = {incarnation_of(key, value) for key, value in some} - known
+            known |= new
+            absent |= {topic for topic in new if not is_there(topic)}
+        of_shares = {topic for topic in await self.shares.topics() if not is_there(topic)}
+        gone, self._absent = self._absent, absent | of_shares
+        gone = gone & self._absent
+        await self.shares.forget_topics(
+            frozenset(topic.topic_id for topic in of_shares & gone if topic.topic_id is not None)
+        )
+        if not absent & gone:
+            return
 
-    async def _absent_by_group(self, is_there: Callable[[Incarnation], bool]) -> dict[str, set[Incarnation]]:
-        absent: dict[str, set[Incarnation]] = {}
-        for group_id, topic in sorted(self.shard.undecided_topics(), key=lambda pair: pair[0]):
-            if not is_there(topic):
-                absent.setdefault(group_id, set()).add(topic)
-        had, turns = 0, pace()
-        for group_id in list(self.shard.offsets):
-            cost = LOOK_COST + len(self.shard.offsets.get(group_id, ()))
-            await turns.spend(cost, had)
-            had += cost
-            topics = {topic for topic in self.shard.topics_of(group_id) if not is_there(topic)}
-            if topics:
-                absent.setdefault(group_id, set()).update(topics)
-        return absent
+        # A name may be that of another topic by then.
+        await self._bury_in_topics(lambda topic: topic in gone and not is_there(topic))
 
-    def write_tombstones_later(self, group_id: str, tombstones: Sequence[GroupRecord]) -> None:
-        """Write tombstones without waiting for them."""
-
-        async def write() -> None:
-            error = await self.write_tombstones(group_id, tombstones)
-            if error is not ErrorCode.none:
-                _of_peers.warning(
-                    group_id,
-                    "group %r: tombstones could not be written, what they would delete stays until it expires: %s",
-                    group_id,
-                    error.name,
-                )
-
-        self.spawn(write())
+    async def _bury_in_topics(self, is_gone: Callable[[Incarnation], bool]) -> None:
+        error = await self._bury(self.shard.held(), lambda: lambda key, value: is_gone(incarnation_of(key, value)))
+        if error is not ErrorCode.none:
+            name = str(self.partition.partition)
+            message = "%s: offsets of deleted topics could not be deleted, trying again later: %s"
+            _of_peers.warning(name, message, name, error.name)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         """Count the offsets that were committed in it, or drop them."""
@@ -375,8 +434,7 @@ class ActiveShard(CompactedShard[GroupRecord]):
         # Their markers may lie after the end that was read, so the replay has not seen them.
         for producer_id, is_committed in self._ended_early:
             self.shard.end_transaction(producer_id, is_committed=is_committed)
-        if self._deleted_early:
-            self.forget_topics(self._deleted_early)
+        self.forget_topics(set())
         name = self.partition.partition.topic_partition
         groups = len(self.shard.groups) + len(self.shard.consumers) + len(self.shard.shares)
         _log.info("%s: %d groups from %d records", name, groups, records)
@@ -435,10 +493,6 @@ class ActiveShard(CompactedShard[GroupRecord]):
         # A group that was reloaded or deleted meanwhile must not step with the old one's record.
         if self._end is None and self.shard.groups.get(group_id) is group:
             self._step(group_id, Stored(store.store_id, error))
-
-
-def _has_key(keys: frozenset[Key], record: GroupRecord) -> bool:
-    return record.key in keys
 
 
 def _seen(written: asyncio.Future[None]) -> None:

@@ -223,6 +223,11 @@ class DecidedGroups(ABC, Generic[GroupT]):
         self._due.pop(group_id, None)
         self._runtime.stop_timer((self.kind, group_id))
 
+    def take_back(self, group: GroupT) -> None:
+        """Have a group again that was dropped."""
+        self._groups[group.group_id] = group
+        self._account_for(group)
+
     # Timers.
 
     def set_timer(self, group: GroupT, not_before_ms: int = 0) -> None:

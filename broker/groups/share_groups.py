@@ -23,7 +23,7 @@ from uuid import UUID
 from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import ErrorCode, KafkaError
-from ...protocol.net import monotonic_ms
+from ...protocol.net import Slices, monotonic_ms
 from ..coordinator.shard import ActiveShard
 from .core.consumer.heartbeat import Told
 from .core.consumer.records import GroupEpoch
@@ -43,6 +43,8 @@ WORK_WAIT_S: Final = 15.0
 """How long an operator's request waits for the work before it: a call to share coordinators, and its records."""
 AT_ONCE_MAX: Final = 1_000
 """The share-partitions that are initialized in one piece of work; the next heartbeat begins the next."""
+LOOK_WEIGHT: Final = 50
+"""What it costs to look at the topics of a group, in elements of `pace`."""
 NO_OFFSET: Final = -1
 """The start offset that the first leader of a share-partition chooses, by share.auto.offset.reset."""
 
@@ -393,28 +395,33 @@ class ShareGroups(DecidedGroups[ShareGroup]):
             if topic.topic_id in wanted and topic.topic_id in group.starts.deleting
         }
 
-    def topics(self) -> set[Incarnation]:
+    async def topics(self) -> set[Incarnation]:
         """Return the topics whose share-partitions groups have, or had."""
         found = set[Incarnation]()
-        for group in self._groups.values():
-            held = group.starts
-            found |= {
-                Incarnation(topic.name, each) for each, topic in (*held.initializing.items(), *held.initialized.items())
-            }
-            found |= {Incarnation(name, each) for each, name in held.deleting.items()}
+        async for some in Slices(list(self._groups.values()), weight=LOOK_WEIGHT):
+            for group in some:
+                held = group.starts
+                begun = (*held.initializing.items(), *held.initialized.items())
+                found |= {Incarnation(topic.name, each) for each, topic in begun}
+                found |= {Incarnation(name, each) for each, name in held.deleting.items()}
         return found
 
-    def forget_topics(self, topic_ids: frozenset[UUID]) -> None:
+    async def forget_topics(self, topic_ids: frozenset[UUID]) -> None:
         """Forget topics that are deleted."""
-        for group in list(self._groups.values()):
-            held = group.starts
-            if topic_ids & {*held.initializing, *held.initialized, *held.deleting}:
-                try:
-                    self._put(group, lambda decision: starts.forget_topics(decision, topic_ids))
-                except KafkaError as error:
-                    _log.warning(
-                        group.group_id, "group %r: deleted topics stay in its records: %s", group.group_id, error
-                    )
+        groups = list(self._groups.values()) if topic_ids else []
+        async for some in Slices(groups, weight=LOOK_WEIGHT):
+            for group in some:
+                held = group.starts
+                has_any = topic_ids & {*held.initializing, *held.initialized, *held.deleting}
+                if has_any and self._groups.get(group.group_id) is group:
+                    self._forget_topics_of(group, topic_ids)
+
+    def _forget_topics_of(self, group: ShareGroup, topic_ids: frozenset[UUID]) -> None:
+        try:
+            self._put(group, lambda decision: starts.forget_topics(decision, topic_ids))
+        except KafkaError as error:
+            message = "group %r: deleted topics stay in its records: %s"
+            _log.warning(group.group_id, message, group.group_id, error)
 
 
 def _put_all(decision: ShareDecision, records: Iterable[GroupRecord]) -> None:

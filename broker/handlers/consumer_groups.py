@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Final, TypeVar
@@ -30,11 +30,12 @@ from ...protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponseTopicPartitions,
 )
 from ...protocol.messages.share_groups import ShareGroupDescribeResponseDescribedGroup
-from ...protocol.net import RequestContext, Slices
+from ...protocol.net import Portions, RequestContext, Slices
 from ..groups.coordinator import GroupCoordinator, check_group_id
 from ..groups.core.consumer.heartbeat import Beat, Told, heartbeat
-from ..groups.core.consumer.records import NOTHING, Assignment, Subscriber, normalized
-from ..groups.core.consumer.state import JOINING, ConsumerGroup
+from ..groups.core.consumer.records import Assignment, Subscriber, normalized
+from ..groups.core.consumer.state import JOINING
+from ..groups.core.targeted import MemberNow
 
 OWN_MEMBER_IDS_SINCE: Final = 1
 CLASSIC_MEMBER: Final = 0
@@ -42,19 +43,22 @@ CONSUMER_MEMBER: Final = 1
 GROUP_WEIGHT: Final = 100
 """What the description of a group costs on the loop, in elements of `pace`."""
 GROUPS_FREE: Final = 10
+MEMBER_COST: Final = 5
+"""What the description of a member costs, without what is assigned to it; a topic or a partition of that is one."""
 
+T = TypeVar("T")
 DescribedT = TypeVar(
     "DescribedT", ConsumerGroupDescribeResponseDescribedGroup, ShareGroupDescribeResponseDescribedGroup
 )
 
 
 async def described_each(
-    group_ids: Iterable[str], describe: Callable[[str], DescribedT], *, has_operations: bool
+    group_ids: Iterable[str], describe: Callable[[str], Awaitable[DescribedT]], *, has_operations: bool
 ) -> tuple[DescribedT, ...]:
     """Describe each group once, however often it is named: its answer is larger than its name."""
     described: list[DescribedT] = []
     async for some in Slices(dict.fromkeys(group_ids), weight=GROUP_WEIGHT, free=GROUPS_FREE):
-        described += map(describe, some)
+        described += [await describe(group_id) for group_id in some]
     if has_operations:
         described = [
             replace(group, authorized_operations=GROUP_OPERATIONS) if group.error_code is ErrorCode.none else group
@@ -135,7 +139,7 @@ class ConsumerGroupHandlers:
         )
         return ConsumerGroupDescribeResponse(groups=described)
 
-    def _describe(self, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
+    async def _describe(self, group_id: str) -> ConsumerGroupDescribeResponseDescribedGroup:
         try:
             check_group_id(group_id)
             group = self._coordinator.shard_for(group_id).shard.consumers.get(group_id)
@@ -144,14 +148,23 @@ class ConsumerGroupHandlers:
         except KafkaError as error:
             return undescribed_group(group_id, error.code, error.message)
         names = self._coordinator.view.image.topic_names
-        return ConsumerGroupDescribeResponseDescribedGroup(
+        described = ConsumerGroupDescribeResponseDescribedGroup(
             group_id=group_id,
             group_state=group.state.value,
             group_epoch=group.epoch,
             assignment_epoch=group.target_epoch,
             assignor_name=group.assignor_name(self._coordinator.settings_of(group_id).assignors),
-            members=tuple(_member(group, member_id, member, names) for member_id, member in group.members.items()),
+            members=(),
         )
+        members: list[ConsumerGroupDescribeResponseMember] = []
+        async for some in Portions(group.members_now(), member_cost, free=GROUP_WEIGHT):
+            members += [_member(each, names) for each in some]
+        return replace(described, members=tuple(members))
+
+
+def member_cost(each: MemberNow[T]) -> int:
+    """Return what the description of a member costs the loop, in elements of `pace`."""
+    return MEMBER_COST + each.assigned
 
 
 def _told(assignment: Assignment) -> ConsumerGroupHeartbeatResponseAssignment:
@@ -163,21 +176,19 @@ def _told(assignment: Assignment) -> ConsumerGroupHeartbeatResponseAssignment:
     )
 
 
-def _member(
-    group: ConsumerGroup, member_id: str, member: Subscriber, names: Mapping[UUID, str]
-) -> ConsumerGroupDescribeResponseMember:
-    current = group.current(member_id)
+def _member(each: MemberNow[Subscriber], names: Mapping[UUID, str]) -> ConsumerGroupDescribeResponseMember:
+    member = each.member
     return ConsumerGroupDescribeResponseMember(
-        member_id=member_id,
+        member_id=each.member_id,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
-        member_epoch=current.epoch,
+        member_epoch=each.current.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=member.topics,
         subscribed_topic_regex=member.regex,
-        assignment=_described(current.assigned, names),
-        target_assignment=_described(group.targets.get(member_id, NOTHING), names),
+        assignment=_described(each.current.assigned, names),
+        target_assignment=_described(each.target, names),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 

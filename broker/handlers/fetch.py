@@ -4,12 +4,18 @@ Of a session's partitions those are looked at that do not rest (`fetch_reads`). 
 request sleeps is slept on from then on, as if it had never rested.
 
 A request is answered at once if it finds `min.bytes` of records, or has an error, a diverging epoch or records from the
-tier to report. Otherwise it sleeps until one of its partitions has news (followers: the log grew, or the high watermark
-rose above the one that they stated; consumers: it rose) or `max.wait.ms` is over, and looks again. Once registered with
-its partitions it looks again before it sleeps if one may have moved meanwhile, so that no news is missed. Looking
-again, it evaluates the partitions in which something has moved. One that may not be read is told at once if there is
-nothing else to wait for. A follower held back by the replication throttle is
-looked at again once the quota allows it.
+tier to report. Otherwise it sleeps until one of its partitions has news or `max.wait.ms` is over, and looks again.
+
+| who fetches | the news |
+|---|---|
+| followers | the log grew, or the high watermark rose above the one that they stated |
+| consumers | the high watermark rose |
+| consumers of committed transactions alone | the last stable offset moved |
+
+Once registered with its partitions a request looks again before it sleeps if one may have moved meanwhile, so that no
+news is missed. Looking again, it evaluates the partitions in which something has moved. One that may not be read is
+told at once if there is nothing else to wait for. A follower held back by the replication throttle is looked at again
+once the quota allows it.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ import asyncio
 from dataclasses import replace
 from typing import Protocol, Self
 
+from ...fetcher.core import FetchIsolation
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.fetch import (
     HIGH_WATERMARK_UNKNOWN,
@@ -34,7 +41,7 @@ from ..replicas.delayed import Sleepers, Wakeup
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.partition import Partition
 from ..replicas.replication_throttles import Throttle
-from .fetch_reads import FetchReads
+from .fetch_reads import FetchReads, isolation_of
 from .tier_reads import RemoteReads
 
 
@@ -118,7 +125,7 @@ class FetchHandler:
         await reads.look(context.partitions)
         while not (reads.has_enough() or len(reads.denied) >= context.size) and now_s() < deadline_s:
             reads.release()
-            with Sleep(self._hosted, request.replica_id, context, reads) as sleep:
+            with Sleep(self._hosted, request, context, reads) as sleep:
                 if sleep.needs_another_look:
                     await reads.look(context.partitions)
                     if reads.has_enough():
@@ -153,12 +160,14 @@ class FetchHandler:
 class Sleep:
     """One request that waits for news of any partition that does not rest, or no longer does."""
 
-    __slots__ = ("_context", "_hosted", "_on", "_reads", "_replica_id", "needs_another_look", "wakeup")
+    __slots__ = ("_context", "_hosted", "_isolation", "_on", "_reads", "needs_another_look", "wakeup")
 
-    def __init__(self, hosted: HostedPartitions, replica_id: int, context: FetchContext, reads: FetchReads) -> None:
+    def __init__(
+        self, hosted: HostedPartitions, request: FetchRequest, context: FetchContext, reads: FetchReads
+    ) -> None:
         self.wakeup = Wakeup()
         self._hosted = hosted
-        self._replica_id = replica_id
+        self._isolation = isolation_of(request)
         self._context = context
         self._reads = reads
         self._on: list[Sleepers] = []
@@ -200,9 +209,13 @@ class Sleep:
     def _sleep_on(self, asked: AskedPartition, partition: Partition | None) -> None:
         if partition is None:
             return
-        if self._replica_id >= 0:
-            self._on.append(partition.log_end_news)
-            partition.log_end_news.add(self.wakeup)
-        if self._replica_id < 0 or asked.wanted.high_watermark != HIGH_WATERMARK_UNKNOWN:
-            self._on.append(partition.high_watermark_news)
-            partition.high_watermark_news.add(self.wakeup)
+        if self._isolation is FetchIsolation.LOG_END:
+            self._sleep_until(partition.log_end_news)
+        if self._isolation is FetchIsolation.TXN_COMMITTED:
+            self._sleep_until(partition.stable_news)
+        elif self._isolation is not FetchIsolation.LOG_END or asked.wanted.high_watermark != HIGH_WATERMARK_UNKNOWN:
+            self._sleep_until(partition.high_watermark_news)
+
+    def _sleep_until(self, news: Sleepers) -> None:
+        self._on.append(news)
+        news.add(self.wakeup)

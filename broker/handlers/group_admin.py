@@ -6,7 +6,6 @@ a partition is being read would miss groups: it is refused with COORDINATOR_LOAD
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -24,16 +23,22 @@ from ...protocol.messages.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from ...protocol.net import RequestContext
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, for_each
 from ..groups.coordinator import GroupCoordinator
 from ..groups.core.group import Group
 from ..groups.core.group_state import CONSUMER_PROTOCOL, GroupState
+from ..groups.core.membership import metadata_of
 from ..groups.core.shard import Shard
+from .consumer_groups import GROUP_WEIGHT, GROUPS_FREE, MEMBER_COST
 
 NOT_FOUND_SINCE: Final = 6
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 SHARE: Final = "share"
+LIST_WEIGHT: Final = 2
+"""What a group in the list costs on the loop, in elements of `pace`."""
+DELETES_MAX: Final = 100
+"""The groups of a request that are being deleted at a time."""
 
 
 class GroupAdminHandlers:
@@ -47,16 +52,23 @@ class GroupAdminHandlers:
         types = {kind.lower() for kind in request.types_filter}
         if any(not active.is_loaded for active in self._coordinator.shards):
             return ListGroupsResponse(error_code=ErrorCode.coordinator_load_in_progress, groups=())
-        listed = [
-            group
-            for active in self._coordinator.shards
-            for group in sorted(_listed(active.shard), key=lambda each: each.group_id)
-            if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
-        ]
+        listed: list[ListedGroup] = []
+        async for some in Slices(self._all(), weight=LIST_WEIGHT, free=SLICED_ELEMENTS_MIN):
+            listed += [
+                group
+                for group in some
+                if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
+            ]
         return ListGroupsResponse(groups=tuple(listed))
 
+    def _all(self) -> Iterator[ListedGroup]:
+        for active in list(self._coordinator.shards):
+            yield from _listed(active.shard)
+
     async def describe_groups(self, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-        described = [self._describe(group_id, context.api_version) for group_id in request.groups]
+        described: list[DescribeGroupsResponseDescribedGroup] = []
+        async for some in Slices(request.groups, weight=GROUP_WEIGHT, free=GROUPS_FREE):
+            described += [await self._describe(group_id, context.api_version) for group_id in some]
         if request.include_authorized_operations:
             described = [
                 replace(group, authorized_operations=GROUP_OPERATIONS) if group.error_code is ErrorCode.none else group
@@ -64,7 +76,7 @@ class GroupAdminHandlers:
             ]
         return DescribeGroupsResponse(groups=tuple(described))
 
-    def _describe(self, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
+    async def _describe(self, group_id: str, version: int) -> DescribeGroupsResponseDescribedGroup:
         """Describe any group; the group "" is not there either."""
         try:
             group = self._coordinator.shard_for(group_id).shard.groups.get(group_id)
@@ -72,15 +84,16 @@ class GroupAdminHandlers:
                 raise KafkaError(ErrorCode.group_id_not_found, f"group {group_id!r} is not there")
         except KafkaError as refusal:
             return _without_members(group_id, refusal.code, refusal.message)
-        return _without_members(group_id) if group is None else _contents(group_id, group)
+        return _without_members(group_id) if group is None else await _contents(group_id, group)
 
     async def delete_groups(self, _: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-        names = list(dict.fromkeys(request.groups_names))
-        errors = await asyncio.gather(*(self._delete(group_id) for group_id in names))
-        results = [
-            DeletableGroupResult(group_id=group_id, error_code=error)
-            for group_id, error in zip(names, errors, strict=True)
-        ]
+        errors = dict.fromkeys(request.groups_names, ErrorCode.none)
+
+        async def delete(group_id: str) -> None:
+            errors[group_id] = await self._delete(group_id)
+
+        await for_each(list(errors), delete, at_once=DELETES_MAX, weight=GROUP_WEIGHT)
+        results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in errors.items()]
         return DeleteGroupsResponse(results=tuple(results))
 
     async def _delete(self, group_id: str) -> ErrorCode:
@@ -91,21 +104,22 @@ class GroupAdminHandlers:
 
 
 def _listed(shard: Shard) -> Iterator[ListedGroup]:
-    for group_id, group in shard.groups.items():
+    """Yield the groups of a partition; others may come and go between two of them."""
+    for group_id, group in list(shard.groups.items()):
         yield ListedGroup(
             group_id=group_id,
             protocol_type=group.protocol_type or "",
             group_state=group.state.value,
             group_type=CLASSIC,
         )
-    for group_id, consumers in shard.consumers.items():
+    for group_id, consumers in list(shard.consumers.items()):
         yield ListedGroup(
             group_id=group_id,
             protocol_type=CONSUMER_PROTOCOL,
             group_state=consumers.state.value,
             group_type=CONSUMER,
         )
-    for group_id, share in shard.shares.items():
+    for group_id, share in list(shard.shares.items()):
         yield ListedGroup(group_id=group_id, protocol_type=SHARE, group_state=share.state.value, group_type=SHARE)
 
 
@@ -125,23 +139,30 @@ def _without_members(
     )
 
 
-def _contents(group_id: str, group: Group) -> DescribeGroupsResponseDescribedGroup:
+async def _contents(group_id: str, group: Group) -> DescribeGroupsResponseDescribedGroup:
     """Describe a group, with metadata and assignments if it is stable: otherwise they are not agreed on."""
     is_stable = group.state is GroupState.STABLE
-    return DescribeGroupsResponseDescribedGroup(
+    name = group.protocol_name if is_stable else None
+    described = DescribeGroupsResponseDescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
-        protocol_data=(group.protocol_name or "") if is_stable else "",
-        members=tuple(
+        protocol_data=name or "",
+        members=(),
+    )
+    # As they are now: a description that takes turns with heartbeats is of one generation.
+    held = [(member, member.protocols, member.assignment) for member in group.members]
+    members: list[DescribedGroupMember] = []
+    async for some in Slices(held, weight=MEMBER_COST, free=GROUP_WEIGHT // MEMBER_COST):
+        members += [
             DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                member_metadata=member.metadata(group.protocol_name) if is_stable else b"",
-                member_assignment=member.assignment if is_stable else b"",
+                member_metadata=metadata_of(protocols, name) if is_stable else b"",
+                member_assignment=assignment if is_stable else b"",
             )
-            for member in group.members
-        ),
-    )
+            for member, protocols, assignment in some
+        ]
+    return replace(described, members=tuple(members))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from typing import Final, TypeVar
 from uuid import UUID
@@ -43,7 +44,7 @@ from ...protocol.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Split, answered_in_pieces
+from ...protocol.net import SLICED_ELEMENTS_MIN, Portions, RequestContext, Slices, Split, answered_in_pieces
 from ..cluster.view import ClusterImage
 from ..groups.active_shard import ActiveShard
 from ..groups.coordinator import GroupCoordinator, check_group_id
@@ -172,13 +173,36 @@ class OffsetCommitHandlers:
                 return _fetched_group(group.group_id, [], refused[group.group_id])
             return self._fetch(group, context.api_version, require_stable=request.require_stable)
 
-        groups = [
-            await answered_in_pieces(fetch, GROUP_SPLIT, context, group)
-            if _is_large(group)
-            else await fetch(context, group)
-            for group in request.groups
-        ]
+        groups: list[OffsetFetchResponseGroup] = []
+        for asked in request.groups:
+            group = asked if asked.topics is not None else await self._naming_all(asked)
+            if _is_large(group):
+                groups.append(await answered_in_pieces(fetch, GROUP_SPLIT, context, group))
+            else:
+                groups.append(await fetch(context, group))
         return OffsetFetchResponse(groups=tuple(groups))
+
+    async def _naming_all(self, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
+        """Name every partition that the group has committed an offset of, and that still exists."""
+        try:
+            held = self._coordinator.shard_for(group.group_id).shard.offsets.get(group.group_id, {})
+        except KafkaError:
+            return replace(group, topics=())  # `_fetch` answers with the error
+        numbers: dict[str, list[int]] = {}
+        async for some in Slices(list(held), free=SLICED_ELEMENTS_MIN):
+            for partition in some:
+                numbers.setdefault(partition.topic, []).append(partition.partition)
+        topics = self._coordinator.view.image.topics
+        named: list[OffsetFetchRequestTopics] = []
+        async for names in Portions(numbers, lambda name: len(numbers[name]), free=SLICED_ELEMENTS_MIN):
+            named += [
+                OffsetFetchRequestTopics(
+                    name=name, topic_id=topics[name].topic_id, partition_indexes=tuple(sorted(numbers[name]))
+                )
+                for name in names
+                if name in topics
+            ]
+        return replace(group, topics=tuple(named))
 
     async def _settled(self, group_ids: Iterable[str]) -> dict[str, ErrorCode]:
         """Wait for what is on its way into the logs of groups, of all of them at the same time. Return the errors of
@@ -216,12 +240,6 @@ class OffsetCommitHandlers:
             refused = asked if version < TOP_ERROR_SINCE else []
             answers = [(each, _fetched(each.partition, None, error.code)) for each in refused]
             return _fetched_group(wanted.group_id, answers, error.code)
-        if wanted.topics is None:
-            asked = [
-                _Asked(partition.topic, image.topics[partition.topic].topic_id, partition.partition)
-                for partition in sorted(active.shard.offsets.get(wanted.group_id, {}))
-                if partition.topic in image.topics
-            ]
         answers = [(each, self._committed(active, wanted.group_id, each, require_stable)) for each in asked]
         return _fetched_group(wanted.group_id, answers)
 
@@ -275,7 +293,7 @@ class OffsetCommitHandlers:
                 each.error = ErrorCode.group_subscribed_to_topic
             elif each.topic_partition in offsets or active.shard.has_undecided(group_id, each.topic_partition):
                 tombstones.append(GroupRecord(OffsetKey(group_id, each.name or "", each.partition), None))
-        error = await active.write_tombstones(group_id, tombstones) if tombstones else ErrorCode.none
+        error = await active.write_tombstones(tombstones)
         if error is not ErrorCode.none:
             raise KafkaError(error, f"the offsets of {group_id!r} were not deleted")
 

@@ -33,12 +33,15 @@ from ...protocol.messages.transactions import (
     ProducerState,
     TopicResponse,
 )
-from ...protocol.net import RequestContext, Slices
+from ...protocol.net import SLICED_ELEMENTS_MIN, Portions, RequestContext, Slices
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
 from ..transactions.coordinator import TransactionCoordinator
 from ..transactions.core.states import TransactionState, TransactionValue
 from ..transactions.core.transaction import Transaction
+
+DESCRIBE_COST: Final = 2
+"""What the description of a transaction costs on the loop besides its partitions, in elements of `pace`."""
 
 _STATES: Final = {state.label: state for state in TransactionState}
 
@@ -54,19 +57,21 @@ class TransactionAdminHandlers:
     async def describe_transactions(
         self, _: RequestContext, request: DescribeTransactionsRequest
     ) -> DescribeTransactionsResponse:
-        states = tuple([self._described(name) for name in request.transactional_ids])
-        return DescribeTransactionsResponse(transaction_states=states)
+        found = ((name, *self._found(name)) for name in request.transactional_ids)
+        states: list[DescribeTransactionsResponseTransactionState] = []
+        async for some in Portions(found, _cost_of, free=SLICED_ELEMENTS_MIN):
+            states += [_state_of(*each) for each in some]
+        return DescribeTransactionsResponse(transaction_states=tuple(states))
 
-    def _described(self, name: str) -> DescribeTransactionsResponseTransactionState:
-        error, value = ErrorCode.invalid_request, None
-        if name:
-            try:
-                transaction = self._transactions.described(name)
-                value = None if transaction is None else transaction.value
-                error = ErrorCode.none if value is not None else ErrorCode.transactional_id_not_found
-            except KafkaError as refusal:
-                error = refusal.code
-        return _state_of(name, error, value)
+    def _found(self, name: str) -> tuple[ErrorCode, TransactionValue | None]:
+        if not name:
+            return ErrorCode.invalid_request, None
+        try:
+            transaction = self._transactions.described(name)
+        except KafkaError as refusal:
+            return refusal.code, None
+        value = None if transaction is None else transaction.value
+        return ErrorCode.none if value is not None else ErrorCode.transactional_id_not_found, value
 
     # The list.
 
@@ -90,7 +95,7 @@ class TransactionAdminHandlers:
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(listed))
 
     def _all(self) -> Iterator[tuple[Transaction, TransactionValue]]:
-        for active in self._transactions.shards:
+        for active in list(self._transactions.shards):
             for transaction in list(active.shard.transactions.values()):
                 if transaction.value is not None:
                     yield transaction, transaction.value
@@ -146,6 +151,11 @@ class TransactionAdminHandlers:
                         )
                     )
         return PartitionResponse(partition_index=number, active_producers=tuple(found))
+
+
+def _cost_of(found: tuple[str, ErrorCode, TransactionValue | None]) -> int:
+    value = found[2]
+    return DESCRIBE_COST + (0 if value is None else len(value.partitions))
 
 
 def _state_of(

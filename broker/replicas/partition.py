@@ -66,6 +66,8 @@ class Partition:
         """Wakes followers that fetch: the log has grown, or leadership ended."""
         self.high_watermark_news = Sleepers()
         """Wakes consumers that fetch: the high watermark rose, or leadership ended."""
+        self.stable_news = Sleepers()
+        """Wakes those that read no open transaction: the last stable offset moved, or leadership began or ended."""
         self.low_watermark_news = Sleepers()
         """Wakes DeleteRecords: a follower's log start rose, or the ISR changed, or leadership ended."""
         self._services = services
@@ -77,6 +79,8 @@ class Partition:
         """The log's end and its settled end as a leader last saw them."""
         self._high_watermark = log.state.high_watermark
         """The high watermark as a follower last saw it."""
+        self._last_stable_offset = log.state.last_stable_offset
+        """As consumers were last woken for it."""
         self._listen()
 
     @property
@@ -135,6 +139,7 @@ class Partition:
         self._listener.role_changed(self)
         self.note_registration(registration)
         self.high_watermark_changed()
+        self.stable_news.wake()  # they may wait at a follower, which this no longer is
 
     async def step_down(self, registration: PartitionRegistration | None) -> None:
         """Resign; a fetcher may be started afterwards: the log's end that it reports is stored."""
@@ -165,6 +170,7 @@ class Partition:
         self.log = log
         self._was_in_isr = self.is_in_isr
         self._high_watermark = log.state.high_watermark
+        self._last_stable_offset = log.state.last_stable_offset
         self._listen()
 
     async def close(self) -> None:
@@ -260,7 +266,7 @@ class Partition:
         if leadership is None:
             if log.state.high_watermark != self._high_watermark:
                 self._high_watermark = log.state.high_watermark
-                self.high_watermark_news.wake()
+                self._wake_consumers()
             return
         leadership.resting.wake()
         before, self._ends = self._ends, (log.state.log_end_offset, log.state.settled_end_offset)
@@ -273,8 +279,15 @@ class Partition:
     def high_watermark_changed(self) -> None:
         """Wake the requests that wait for a commit (`LeadershipListener`)."""
         self._committed.advance(self.log.state.high_watermark)
-        self.high_watermark_news.wake()
+        self._wake_consumers()
         self.low_watermark_news.wake()
+
+    def _wake_consumers(self) -> None:
+        self.high_watermark_news.wake()
+        last_stable_offset = self.log.state.last_stable_offset
+        if last_stable_offset != self._last_stable_offset:
+            self._last_stable_offset = last_stable_offset
+            self.stable_news.wake()
 
     def low_watermark_changed(self) -> None:
         """Wake DeleteRecords, and report it (`LeadershipListener`)."""
@@ -288,7 +301,7 @@ class Partition:
             self._listener.role_changed(self)
             leadership.resting.wake()
             self._committed.fail(self._not_leader())
-            for news in (self.high_watermark_news, self.log_end_news, self.low_watermark_news):
+            for news in (self.high_watermark_news, self.stable_news, self.log_end_news, self.low_watermark_news):
                 news.wake()
             await leadership.close()
 

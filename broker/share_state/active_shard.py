@@ -73,7 +73,7 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
     async def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
         """Let a share-partition begin, or begin again, at an offset, which is -1 if its first leader chooses it."""
         state = self.shard.latest(key)
-        if state is None and len(self.shard) >= SHARE_PARTITIONS_MAX:
+        if state is None and self.shard.has(SHARE_PARTITIONS_MAX):
             message = f"{self.partition.partition} has {SHARE_PARTITIONS_MAX} share-partitions already"
             raise KafkaError(ErrorCode.coordinator_not_available, message)
         value = initialized(state, state_epoch, start_offset, self._now_ms())
@@ -110,7 +110,7 @@ class ActiveShard(runtime.ActiveShard[ShareRecord]):
         state = self.shard.latest(key)
         has_epoch, fence = state_epoch > NOT_GIVEN, None
         # One that is not known needs a fence too: what lets it begin may be under way. It takes no place of another.
-        if has_epoch and (state is not None or len(self.shard) < SHARE_PARTITIONS_MAX):
+        if has_epoch and (state is not None or not self.shard.has(SHARE_PARTITIONS_MAX)):
             fence = deleted(state, state_epoch, self._now_ms())
         is_tombstone = state is not None and not has_epoch
         if fence is None and not is_tombstone:

@@ -19,15 +19,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field, replace
+from functools import partial
 from random import Random
 from typing import Final
 
 from ...light_dataclass import dataclass
 from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE, ErrorCode, KafkaError
-from ...protocol.net import Slices, done_within
+from ...protocol.net import Slices, done_within, monotonic_ms
 from ..coordinator.compacted_shard import CompactedShard
 from ..coordinator.shard import RETRY_MAX_S, RETRY_MIN_S
 from ..replicas.leadership import WallClock
@@ -62,6 +63,8 @@ PARKED_MAX: Final = 10_000
 """The number of requests that wait for an end; what exceeds it is answered CONCURRENT_TRANSACTIONS at once."""
 STEP_WEIGHT: Final = 50
 """What a step of a transactional id, and its record, cost on the loop, in elements of `pace`."""
+STEPS_FREE: Final = 5
+"""So many of those that were looked at together are stepped with the look."""
 
 _UNKNOWN_FATE: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.kafka_storage_error})
 """The errors after which a record may be in the log; the leadership ends with each of them."""
@@ -166,21 +169,23 @@ class ActiveShard(CompactedShard[TransactionRecord]):
 
     async def abort_timed_out(self) -> None:
         """Abort the transactions that are open for longer than their timeout."""
-        version = self._services.transaction_version()
-        await self._step_each(self.shard.timed_out(self._services.now_ms()), TimedOut(version))
+        version, now_ms = self._services.transaction_version(), self._services.now_ms()
+        await self._step_each(lambda each: each.is_timed_out(now_ms), TimedOut(version))
 
     async def expire(self) -> None:
         """Forget the transactional ids that were not used for `transactional.id.expiration.ms`."""
-        retention_ms = self._services.settings.retention_ms
-        await self._step_each(self.shard.unused(self._services.now_ms(), retention_ms), Expire(retention_ms))
+        retention_ms, now_ms = self._services.settings.retention_ms, self._services.now_ms()
+        await self._step_each(lambda each: each.is_unused(now_ms, retention_ms), Expire(retention_ms))
 
-    async def _step_each(self, transactional_ids: Sequence[str], event: TimedOut | Expire) -> None:
-        """Step all of them within the loop's share; each is judged by its state when its turn comes."""
-        async for some in Slices(transactional_ids, weight=STEP_WEIGHT):
-            if self._end is not None:
-                return
-            for transactional_id in some:
-                self._step(transactional_id, event)
+    async def _step_each(self, is_due: Callable[[Transaction], bool], event: TimedOut | Expire | Resume) -> None:
+        """Step all for which that is so within the loop's share; each is judged by its state when its turn comes."""
+        async for looked_at in Slices(list(self.shard.transactions.values())):
+            due = [each.transactional_id for each in looked_at if is_due(each)]
+            async for some in Slices(due, weight=STEP_WEIGHT, free=STEPS_FREE):
+                for transactional_id in some:
+                    if self._end is not None:
+                        return
+                    self._step(transactional_id, event)
 
     # Life.
 
@@ -196,9 +201,7 @@ class ActiveShard(CompactedShard[TransactionRecord]):
     async def _resume(self, records: int) -> None:
         name = self.partition.partition.topic_partition
         _log.info("%s: %d transactional ids from %d records", name, len(self.shard.transactions), records)
-        async for some in Slices(list(self.shard.in_states(PREPARED)), weight=STEP_WEIGHT):
-            for transaction in some:
-                self._step(transaction.transactional_id, Resume())
+        await self._step_each(lambda each: each.value is not None and each.value.state in PREPARED, Resume())
 
     def _decode(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
         return decode_record(key, value)
@@ -233,35 +236,42 @@ class ActiveShard(CompactedShard[TransactionRecord]):
                 case Reply():
                     self._answer(effect.token, effect)
                 case Store():
-                    self.spawn(self._store(transactional_id, effect))
+                    self._store(transactional_id, effect)
                 case SendMarkers(value):
                     self.spawn(self._send_markers(transactional_id, value))
                 case NeedProducerId(event):
                     self.spawn(self._with_producer_id(transactional_id, event))
 
-    async def _store(self, transactional_id: str, store: Store) -> None:
+    def _store(self, transactional_id: str, store: Store, retry_s: float = RETRY_MIN_S) -> None:
+        """Queue a record at once, without a task; what becomes of it is taken in in a later turn of the loop."""
         version = min(self._services.transaction_version(), 1)
-        record = TransactionRecord(transactional_id, store.value, version)
-        # The end of a transaction is reported to no client: only this broker can try it again.
-        is_retried = store.value is not None and store.value.state in COMPLETE
-        retry_s, error = RETRY_MIN_S, ErrorCode.none
-        while True:
-            try:
-                await self._writer.write([record], timeout_s=None)
-            except KafkaError as failure:
-                if failure.code in _UNKNOWN_FATE:
-                    message = "transactional id %r: its record may be lost: %s"
-                    _of_peers.warning(transactional_id, message, transactional_id, failure)
-                    return
-                message = "transactional id %r: its record is not written: %s"
+        try:
+            written = self.submit([TransactionRecord(transactional_id, store.value, version)])
+        except KafkaError as error:
+            written = asyncio.get_running_loop().create_future()
+            written.set_exception(error)
+        written.add_done_callback(partial(self._stored, transactional_id, store, retry_s))
+
+    def _stored(self, transactional_id: str, store: Store, retry_s: float, written: asyncio.Future[None]) -> None:
+        failure, error = written.exception(), ErrorCode.none
+        if self._end is not None:
+            return
+        if failure is not None:
+            if not isinstance(failure, KafkaError):
+                raise failure
+            if failure.code in _UNKNOWN_FATE:
+                message = "transactional id %r: its record may be lost: %s"
                 _of_peers.warning(transactional_id, message, transactional_id, failure)
-                is_too_large = failure.code in _TOO_LARGE
-                error = ErrorCode.unknown_server_error if is_too_large else ErrorCode.coordinator_not_available
-                if is_retried:
-                    await asyncio.sleep(retry_s)
-                    retry_s = min(2 * retry_s, RETRY_MAX_S)
-                    continue
-            break
+                return
+            message = "transactional id %r: its record is not written: %s"
+            _of_peers.warning(transactional_id, message, transactional_id, failure)
+            # The end of a transaction is reported to no client: only this broker can try it again.
+            if store.value is not None and store.value.state in COMPLETE:
+                again = partial(self._store, transactional_id, store, min(2 * retry_s, RETRY_MAX_S))
+                self.set_timer(transactional_id, monotonic_ms() + int(1000 * retry_s), again)
+                return
+            is_too_large = failure.code in _TOO_LARGE
+            error = ErrorCode.unknown_server_error if is_too_large else ErrorCode.coordinator_not_available
         self._step(transactional_id, Stored(store.store_id, error))
 
     async def _send_markers(self, transactional_id: str, value: TransactionValue) -> None:

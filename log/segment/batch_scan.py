@@ -28,6 +28,7 @@ from ...protocol.records import (
     parse_end_transaction_marker,
     parse_header,
     skim_records,
+    usual_marker,
 )
 from ..disk.port import Buffer, DiskFile
 
@@ -56,6 +57,9 @@ def end_transaction_marker(buf: Buffer, position: int, header: BatchHeader) -> E
     """Return the COMMIT or ABORT that a batch holds; None for data and for other control records."""
     if not header.is_control or not header.has_producer_id:
         return None
+    usual = usual_marker(buf, position, header)
+    if usual is not None:
+        return usual
     record = next(skim_records(buf, position, header, decompressed_bytes_max=CONTROL_BYTES_MAX), None)
     if record is None or control_type(record) not in {ControlType.ABORT, ControlType.COMMIT}:
         return None

@@ -10,6 +10,11 @@ from ...light_dataclass import dataclass
 from ...security import CLUSTER, AclOperation, Authorizer, Resource, ResourceType
 from ..messages.base import Message, ResponseT
 from ..net.dispatch import RequestContext
+from ..net.pacing import Slices
+from ..net.slicing import SLICED_ELEMENTS_MIN
+
+JUDGE_WEIGHT: Final = 5
+"""What it costs on the loop to decide about a resource, in elements of `pace`."""
 
 TopicName = Callable[[UUID], str | None]
 """Returns the name of the topic that has an id, None if none has."""
@@ -147,3 +152,11 @@ def split(items: Iterable[Item], is_allowed: Callable[[Item], bool]) -> tuple[tu
     for item in items:
         (allowed if is_allowed(item) else denied).append(item)
     return tuple(allowed), tuple(denied)
+
+
+async def shown(items: Iterable[Item], is_allowed: Callable[[Item], bool]) -> tuple[Item, ...]:
+    """Return what is allowed, of an answer of any length, within the loop's share."""
+    allowed: list[Item] = []
+    async for some in Slices(items, weight=JUDGE_WEIGHT, free=SLICED_ELEMENTS_MIN):
+        allowed += [item for item in some if is_allowed(item)]
+    return tuple(allowed)

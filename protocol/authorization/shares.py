@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol, TypeVar
 from uuid import UUID
@@ -11,8 +11,8 @@ from ...security import AclOperation
 from ..errors import ErrorCode
 from ..messages import share_groups as groups
 from ..messages import share_state as state
-from .access import Access, Next, split
-from .groups import GROUP_FAILED, TOPIC_FAILED, described_groups, heartbeat_denied
+from .access import Access, Next, shown, split
+from .groups import GROUP_FAILED, TOPIC_FAILED, heartbeat_denied, may_topics_of, with_operations
 
 
 class _Partition(Protocol):
@@ -124,20 +124,21 @@ async def describe(
     """Describe on each group, and on every topic of it: a group with another one is not shown."""
     allowed, others = split(request.group_ids, lambda name: access.may_group(AclOperation.DESCRIBE, name))
     response = await handler(access.context, replace(request, group_ids=allowed))
-    described = described_groups(
-        access,
-        response.groups,
-        _topics_of,
-        undescribed_share_group,
-        has_operations=request.include_authorized_operations,
-    )
+    has_operations = request.include_authorized_operations
+    described = [
+        undescribed_share_group(group.group_id, TOPIC_FAILED)
+        if not await may_topics_of(access, group.members, _topics_of)
+        else with_operations(access, group, has_operations=has_operations)
+        for group in response.groups
+    ]
     denied = tuple(undescribed_share_group(name, GROUP_FAILED) for name in others)
     return replace(response, groups=(*described, *denied))
 
 
-def _topics_of(group: groups.ShareGroupDescribeResponseDescribedGroup) -> set[str]:
-    assigned = {topic.topic_name for member in group.members for topic in member.assignment.topic_partitions}
-    return assigned | {name for member in group.members for name in member.subscribed_topic_names}
+def _topics_of(member: groups.ShareGroupDescribeResponseMember) -> Iterator[str]:
+    yield from member.subscribed_topic_names
+    for topic in member.assignment.topic_partitions:
+        yield topic.topic_name
 
 
 def undescribed_share_group(
@@ -166,19 +167,17 @@ async def describe_offsets(
     asked: list[groups.DescribeShareGroupOffsetsRequestGroup] = []
     hidden: dict[str, tuple[groups.DescribeShareGroupOffsetsResponseTopic, ...]] = {}
     for group in allowed:
-        shown, denied = split(
+        allowed_topics, denied = split(
             group.topics or (), lambda topic: access.may_topic(AclOperation.DESCRIBE, topic.topic_name)
         )
-        asked.append(group if group.topics is None else replace(group, topics=shown))
+        asked.append(group if group.topics is None else replace(group, topics=allowed_topics))
         hidden[group.group_id] = (*hidden.get(group.group_id, ()), *map(_no_offsets, denied))
     response = await handler(access.context, replace(request, groups=tuple(asked)))
     described = []
     for answer in response.groups:
         # Whatever was asked: a group may be named twice, with topics and without.
-        topics = tuple(
-            topic
-            for topic in answer.topics
-            if access.may_topic(AclOperation.DESCRIBE, topic.topic_name, is_logged=False)
+        topics = await shown(
+            answer.topics, lambda topic: access.may_topic(AclOperation.DESCRIBE, topic.topic_name, is_logged=False)
         )
         described.append(replace(answer, topics=(*topics, *hidden.pop(answer.group_id, ()))))
     refused = tuple(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...security import AclOperation
 from ..errors import ErrorCode
 from ..messages import transactions
-from .access import Access, Next, split
+from .access import Access, Next, shown, split
 
 ID_FAILED = ErrorCode.transactional_id_authorization_failed
 TOPIC_FAILED = ErrorCode.topic_authorization_failed
@@ -138,11 +138,11 @@ async def describe_transactions(
     """Describe on each transactional id; topics that may not be described are left out."""
     allowed, others = split(request.transactional_ids, lambda name: access.may_transaction(AclOperation.DESCRIBE, name))
     response = await handler(access.context, replace(request, transactional_ids=allowed))
-    shown = [
+    states = [
         replace(
             state,
-            topics=tuple(
-                topic for topic in state.topics if access.may_topic(AclOperation.DESCRIBE, topic.topic, is_logged=False)
+            topics=await shown(
+                state.topics, lambda topic: access.may_topic(AclOperation.DESCRIBE, topic.topic, is_logged=False)
             ),
         )
         for state in response.transaction_states
@@ -160,7 +160,7 @@ async def describe_transactions(
         )
         for name in others
     ]
-    return replace(response, transaction_states=(*shown, *denied))
+    return replace(response, transaction_states=(*states, *denied))
 
 
 async def list_transactions(
@@ -170,9 +170,8 @@ async def list_transactions(
 ) -> transactions.ListTransactionsResponse:
     """Describe on each transactional id that is listed."""
     response = await handler(access.context, request)
-    shown = tuple(
-        state
-        for state in response.transaction_states
-        if access.may_transaction(AclOperation.DESCRIBE, state.transactional_id, is_logged=False)
+    states = await shown(
+        response.transaction_states,
+        lambda state: access.may_transaction(AclOperation.DESCRIBE, state.transactional_id, is_logged=False),
     )
-    return replace(response, transaction_states=shown)
+    return replace(response, transaction_states=states)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .fan_out import for_each
     from .gates import body_steps
     from .loopback import LOOPBACK, reserved_port
-    from .pacing import SLICE_ELEMENTS, Slices, exhausted, pace
+    from .pacing import SLICE_ELEMENTS, Portions, Slices, exhausted, pace
     from .server import Server
     from .server_limits import UNLIMITED, ServerLimits
     from .service import Service, cancelled, closing
@@ -73,6 +73,7 @@ __all__ = [
     "Handler",
     "Handlers",
     "KafkaClient",
+    "Portions",
     "RequestContext",
     "RequestTimedOutError",
     "Server",
@@ -113,6 +114,7 @@ if not TYPE_CHECKING:
             "Handlers": "dispatch",
             "KafkaClient": "client",
             "LOOPBACK": "loopback",
+            "Portions": "pacing",
             "RequestContext": "dispatch",
             "RequestTimedOutError": "client_connection",
             "SLICED_ELEMENTS_MIN": "slicing",

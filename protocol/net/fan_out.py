@@ -28,6 +28,12 @@ async def for_each(
             await pace().spend(weight)
             await do(item)
 
+    if len(items) == 1:  # most requests are of one: a task would cost more than what it does
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - it is raised again, as by the group
+            raise ExceptionGroup("unhandled errors", [error]) from None
+        return
     async with asyncio.TaskGroup() as group:
         for _ in range(min(at_once, len(items))):
             group.create_task(work())

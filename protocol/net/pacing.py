@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -118,6 +118,42 @@ class Slices(Generic[T]):
         some = list(islice(self._items, self._size))
         if not some:
             raise StopAsyncIteration
+        return some
+
+
+class Portions(Generic[T]):
+    """`async for some in Portions(items, cost)`: as `Slices`, of items each of which costs what `cost` returns, in
+    elements: lists of at most a slice, or of one item. Nothing waits for the first `free` elements.
+    """
+
+    __slots__ = ("_cost", "_free", "_had", "_items", "_next")
+
+    def __init__(self, items: Iterable[T], cost: Callable[[T], int], *, free: int = 0) -> None:
+        self._items = iter(items)
+        self._cost = cost
+        self._free = free
+        self._had = 0
+        self._next: list[T] = []
+        """The item that found no place in the last portion, if there is one."""
+
+    def __aiter__(self) -> Portions[T]:
+        return self
+
+    async def __anext__(self) -> list[T]:
+        some, self._next = self._next, []
+        used = sum([self._cost(item) for item in some])
+        for item in self._items:
+            used += (cost := self._cost(item))
+            if some and used > (self._free or SLICE_ELEMENTS):
+                self._next, used = [item], used - cost
+                break
+            some.append(item)
+        if not some:
+            raise StopAsyncIteration
+        if used > self._free:
+            await pace().spend(used, self._had)
+            self._had += used
+        self._free = 0
         return some
 
 

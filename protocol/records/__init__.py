@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         build_end_transaction_batch,
         control_type,
         parse_end_transaction_marker,
+        usual_marker,
     )
     from .quorum_records import (
         WRITTEN_VERSION,
@@ -132,6 +133,7 @@ __all__ = [
     "parse_quorum_record",
     "skim_records",
     "stamp_batch",
+    "usual_marker",
     "with_codec",
 ]
 
@@ -157,6 +159,7 @@ if not TYPE_CHECKING:
             "delete_horizon_of": "compacted",
             "empty_batch": "compacted",
             "parse_end_transaction_marker": "control",
+            "usual_marker": "control",
             "parse_quorum_record": "quorum_records",
             "with_codec": "compacted",
         },

@@ -14,11 +14,31 @@ from typing import Final
 
 from ...light_dataclass import dataclass
 from ..errors import CorruptRecordError
-from . import Record, SkimmedRecord, build_batch
+from . import Record, SkimmedRecord
+from .batch_header import (
+    BATCH_HEADER_SIZE,
+    CONTROL_BIT,
+    HEADER,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Buffer,
+    sealed,
+)
 
 _KEY: Final = struct.Struct(">hh")
 _END_TRANSACTION: Final = struct.Struct(">hi")
 _VERSION: Final = 0
+
+# The record of a marker, as this and Kafka's coordinators write it: the same bytes but for the type and the epoch.
+_RECORD: Final = struct.Struct(">7sh3siB")
+_TO_TYPE: Final = bytes((2 * 16, 0, 0, 0, 2 * _KEY.size, 0, _VERSION))
+"""The length, attributes, both deltas, and the length of the key with its version."""
+_TO_EPOCH: Final = bytes((2 * _END_TRANSACTION.size, 0, _VERSION))
+"""The length of the value, and its version; no headers follow it."""
+_BATCH_LENGTH: Final = BATCH_HEADER_SIZE - LOG_OVERHEAD + _RECORD.size
+_ATTRIBUTES: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class ControlType(IntEnum):
@@ -47,6 +67,9 @@ class EndTransactionMarker:
 
     def __post_init__(self) -> None:
         assert self.type in {ControlType.ABORT, ControlType.COMMIT}, f"{self.type!r} ends no transaction"
+
+
+_ENDS: Final = {int(kind): kind for kind in (ControlType.ABORT, ControlType.COMMIT)}
 
 
 def control_key(kind: ControlType) -> bytes:
@@ -84,21 +107,37 @@ def build_end_transaction_batch(
     partition_leader_epoch: int = -1,
 ) -> bytes:
     """The batch of one record that a leader appends for WriteTxnMarkers."""
-    record = Record(
-        offset=base_offset,
-        timestamp=timestamp_ms,
-        key=control_key(marker.type),
-        value=_END_TRANSACTION.pack(_VERSION, marker.coordinator_epoch),
+    header = HEADER.pack(
+        base_offset,
+        _BATCH_LENGTH,
+        partition_leader_epoch,
+        MAGIC,
+        0,  # the CRC, not known yet
+        _ATTRIBUTES,
+        0,
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        producer_epoch,
+        -1,
+        1,
     )
-    return build_batch(
-        [record],
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
-    )
+    return sealed(header, _RECORD.pack(_TO_TYPE, marker.type, _TO_EPOCH, marker.coordinator_epoch, 0))
+
+
+def usual_marker(buf: Buffer, position: int, header: BatchHeader) -> EndTransactionMarker | None:
+    """Return the marker in a batch that is as `build_end_transaction_batch` makes it; None for any other one, which has
+    to be read record by record. Each marker is read once by every replica of its partition.
+    """
+    if header.batch_length != _BATCH_LENGTH or header.attributes != _ATTRIBUTES or header.record_count != 1:
+        return None
+    if len(buf) - position < BATCH_HEADER_SIZE + _RECORD.size:
+        return None
+    to_type, kind, to_epoch, coordinator_epoch, headers = _RECORD.unpack_from(buf, position + BATCH_HEADER_SIZE)
+    if to_type != _TO_TYPE or to_epoch != _TO_EPOCH or headers:
+        return None
+    known = _ENDS.get(kind)
+    return None if known is None else EndTransactionMarker(known, coordinator_epoch)
 
 
 def _malformed(record: Record | SkimmedRecord, part: str, data: bytes | None, size: int) -> CorruptRecordError:

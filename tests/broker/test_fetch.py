@@ -245,6 +245,55 @@ async def test_waits_for_min_bytes(host: Host, handler: FetchHandler) -> None:
     assert (await waiting)[1] == [0, 1]
 
 
+def marker_of(producer_id: int) -> memoryview:
+    kind = EndTransactionMarker(ControlType.COMMIT, coordinator_epoch=0)
+    return memoryview(
+        bytearray(
+            build_end_transaction_batch(
+                kind, base_offset=0, timestamp_ms=NOW_MS, producer_id=producer_id, producer_epoch=0
+            )
+        )
+    )
+
+
+async def test_E5_a_consumer_of_committed_transactions_is_not_woken_by_an_open_one(
+    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = await host.topic("t", 1)
+    looks, look = [], FetchReads.look
+
+    async def counted(reads: FetchReads, *args: Any) -> None:
+        looks.append(partition.log.state.high_watermark)
+        await look(reads, *args)
+
+    monkeypatch.setattr(FetchReads, "look", counted)
+    committed = request(max_wait_ms=60_000, isolation_level=READ_COMMITTED)
+    waiting = asyncio.create_task(fetched(handler, committed))
+    await until(lambda: bool(partition.stable_news))
+    for sequence in range(3):
+        await append(partition, batch(b"a", producer_id=7, sequence=sequence, transactional=True))
+        await turns()
+    assert (looks, waiting.done()) == ([0], False)
+    await partition.append(marker_of(7), AppendOrigin.COORDINATOR, acks_all=False)
+    assert (await waiting)[1] == [0, 1, 2, 3]
+    assert looks == [0, 4]
+    assert (len(partition.stable_news), len(partition.high_watermark_news)) == (0, 0)
+
+
+async def test_E5_records_outside_of_transactions_wake_a_consumer_of_committed_ones(
+    host: Host, handler: FetchHandler
+) -> None:
+    partition = await host.topic("t", 1, 2)
+    committed = request(max_wait_ms=60_000, isolation_level=READ_COMMITTED)
+    waiting = asyncio.create_task(fetched(handler, committed))
+    await until(lambda: bool(partition.stable_news))
+    await append(partition, batch(b"a"))
+    await turns()
+    assert not waiting.done(), "it is not committed yet"
+    await fetched(handler, from_follower(1))
+    assert (await waiting)[1] == [0]
+
+
 async def test_a_cancelled_wait_leaves_nothing_behind(host: Host, handler: FetchHandler) -> None:
     partition = await host.topic("t", 1)
     await append(partition, batch(b"a"))
@@ -264,7 +313,9 @@ async def test_leadership_that_ends_wakes_everybody(host: Host, handler: FetchHa
     fenced = asyncio.create_task(
         fetched(handler, request(max_wait_ms=60_000, partition_fields={"current_leader_epoch": 0}))
     )
-    await until(lambda: len(partition.high_watermark_news) == 2)
+    of_transactions = request(max_wait_ms=60_000, isolation_level=READ_COMMITTED)
+    committed = asyncio.create_task(handler.fetch(of_old_client, of_transactions))
+    await until(lambda: len(partition.high_watermark_news) == 2 and bool(partition.stable_news))
     await host.view.elect_leader(partition.partition, 2)
     await partition.step_down(host.view.image.topics["t"].partitions[0])
     answer, _ = await taken(await waiting)
@@ -272,6 +323,8 @@ async def test_leadership_that_ends_wakes_everybody(host: Host, handler: FetchHa
     assert answer.current_leader == LeaderIdAndEpoch(2, 1)
     answer, _ = await fenced
     assert (answer.error_code, answer.current_leader) == (ErrorCode.fenced_leader_epoch, LeaderIdAndEpoch(2, 1))
+    answer, _ = await taken(await committed)
+    assert answer.current_leader == LeaderIdAndEpoch(2, 1)
 
 
 async def test_limits_of_bytes(host: Host, handler: FetchHandler) -> None:

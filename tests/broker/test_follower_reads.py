@@ -13,6 +13,7 @@ import pytest
 from tierfetch.broker.cluster.view import BrokerRegistration
 from tierfetch.broker.core.read_replicas import select_rack_aware
 from tierfetch.broker.handlers.fetch import FetchHandler
+from tierfetch.broker.handlers.fetch_reads import FetchReads
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.broker.replicas.thin_replicas import ThinReplicas, WarmingLimits
 from tierfetch.fetcher.core.leader_replicas import FollowerFetch
@@ -191,6 +192,33 @@ class TestFollower:
         await until(lambda: bool(partition.high_watermark_news))
         partition.log.update_high_watermark(3)
         assert await offsets_of(await waiting) == [2]
+
+    async def test_E5_what_is_committed_in_transactions_is_waited_for_at_its_last_stable_offset(
+        self, host: Host, handler: FetchHandler
+    ) -> None:
+        partition = await followed(host)
+        waiting = asyncio.create_task(fetched(handler, 2, max_wait_ms=60_000, isolation=READ_COMMITTED))
+        await until(lambda: bool(partition.stable_news))
+        partition.log.update_high_watermark(3)
+        assert await offsets_of(await waiting) == [2]
+
+    async def test_who_waits_at_a_follower_looks_again_when_that_leads(
+        self, host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        partition = await followed(host)
+        looks, look = [], FetchReads.look
+
+        async def counted(reads: FetchReads, *args: Any) -> None:
+            looks.append(partition.leadership is not None)
+            await look(reads, *args)
+
+        monkeypatch.setattr(FetchReads, "look", counted)
+        waiting = asyncio.create_task(fetched(handler, 2, max_wait_ms=60_000, isolation=READ_COMMITTED))
+        await until(lambda: bool(partition.stable_news))
+        await host.view.elect_leader(partition.partition, 1)
+        await partition.lead(host.view.image.topics["t"].partitions[0])
+        await until(lambda: looks == [False, True])
+        waiting.cancel()
 
     @pytest.mark.parametrize("offset", [-5, 4])
     async def test_refuses_what_it_does_not_hold_so_that_the_leader_is_asked(

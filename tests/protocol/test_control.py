@@ -1,15 +1,28 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tierfetch.log.segment.batch_scan import end_transaction_marker
 from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.protocol.records import Record, iter_batches, iter_records
+from tierfetch.protocol.records import (
+    BatchHeader,
+    Record,
+    build_batch,
+    iter_batches,
+    iter_records,
+    parse_header,
+    skim_records,
+)
 from tierfetch.protocol.records.control import (
     ControlType,
     EndTransactionMarker,
     build_end_transaction_batch,
+    control_key,
     control_type,
     parse_end_transaction_marker,
+    usual_marker,
 )
 from tierfetch.tests import samples
 
@@ -29,6 +42,54 @@ def test_marker_round_trip(kind: ControlType) -> None:
     assert parse_end_transaction_marker(record) == marker
 
 
+markers = st.builds(
+    EndTransactionMarker, st.sampled_from([ControlType.COMMIT, ControlType.ABORT]), st.integers(0, 2**31 - 1)
+)
+
+
+@given(markers, st.integers(0, 2**62), st.integers(0, 2**62), st.integers(0, 2**15 - 1))
+def test_a_marker_is_a_batch_of_one_control_record(
+    marker: EndTransactionMarker, offset: int, timestamp_ms: int, producer_epoch: int
+) -> None:
+    ids = {"base_offset": offset, "producer_id": 7, "producer_epoch": producer_epoch}
+    value = b"\0\0" + marker.coordinator_epoch.to_bytes(4, "big")
+    record = Record(offset, timestamp_ms, control_key(marker.type), value)
+    batch = build_end_transaction_batch(marker, timestamp_ms=timestamp_ms, **ids)
+    assert batch == build_batch([record], is_transactional=True, is_control=True, **ids)
+
+
+def read_by_record(data: bytes, header: BatchHeader) -> EndTransactionMarker | None:
+    (record,) = skim_records(data, 0, header)
+    return parse_end_transaction_marker(record) if control_type(record) in (0, 1) else None
+
+
+@given(markers, st.integers(12, 77), st.integers(0, 255))
+def test_what_is_read_as_a_usual_marker_is_what_its_record_says(
+    marker: EndTransactionMarker, place: int, byte: int
+) -> None:
+    data = bytearray(
+        build_end_transaction_batch(marker, base_offset=0, timestamp_ms=5, producer_id=7, producer_epoch=1)
+    )
+    assert usual_marker(data, 0, parse_header(data, 0)) == marker
+    assert usual_marker(data[:place], 0, parse_header(data, 0)) is None
+    data[place] = byte
+    try:
+        header = parse_header(data, 0)
+    except CorruptRecordError:
+        return
+    usual = usual_marker(data, 0, header)
+    if usual is not None:
+        assert usual == read_by_record(bytes(data), header)
+
+
+def test_a_marker_of_a_later_version_is_no_usual_one() -> None:
+    record = Record(0, 5, control_key(ControlType.COMMIT), b"\0\1\0\0\0\3\xff")
+    data = build_batch([record], base_offset=0, producer_id=7, producer_epoch=1, is_transactional=True, is_control=True)
+    header = parse_header(data, 0)
+    assert usual_marker(data, 0, header) is None
+    assert end_transaction_marker(data, 0, header) == EndTransactionMarker(ControlType.COMMIT, 3)
+
+
 def test_real_markers_are_rebuilt_byte_for_byte() -> None:
     rebuilt = 0
     for data in samples.batches("s-none"):
@@ -36,6 +97,7 @@ def test_real_markers_are_rebuilt_byte_for_byte() -> None:
         if not header.is_control:
             continue
         (record,) = iter_records(data)
+        assert usual_marker(data, 0, header) == parse_end_transaction_marker(record)
         again = build_end_transaction_batch(
             parse_end_transaction_marker(record),
             base_offset=header.base_offset,

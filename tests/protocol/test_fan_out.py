@@ -63,5 +63,20 @@ async def test_a_failure_ends_the_others_and_is_raised() -> None:
     assert done == []
 
 
+async def test_one_item_needs_no_task_and_fails_in_the_same_way() -> None:
+    tasks = []
+
+    async def do(item: int) -> None:
+        tasks.append(asyncio.current_task())
+        if item:
+            raise OSError("disk")
+
+    await for_each([0], do, at_once=2)
+    with pytest.raises(ExceptionGroup, match="unhandled errors") as caught:
+        await for_each([1], do, at_once=2)
+    assert [str(error) for error in caught.value.exceptions] == ["disk"]
+    assert set(tasks) == {asyncio.current_task()}
+
+
 async def test_nothing_to_do() -> None:
     await for_each([], asyncio.sleep, at_once=2)

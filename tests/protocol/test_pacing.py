@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS, Slices, exhausted, pace
+from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS, Portions, Slices, exhausted, pace
 from tierfetch.protocol.wire.stepping import Steps
 
 
@@ -74,6 +74,37 @@ async def test_a_list_within_the_free_items_takes_no_turn_to_its_end(items: list
 
 async def test_heavy_items_come_in_fewer_at_a_time() -> None:
     assert [len(some) async for some in Slices(range(5), weight=SLICE_ELEMENTS // 2)] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("free", [0, 5, 10_000])
+async def test_items_that_differ_in_cost_come_in_portions_of_a_slice(free: int) -> None:
+    costs = [1, SLICE_ELEMENTS - 1, 1, 3 * SLICE_ELEMENTS, 7, 8, 0]
+    portions = [some async for some in Portions(costs, lambda cost: cost, free=free)]
+    assert [cost for some in portions for cost in some] == costs
+    assert all(len(some) == 1 or sum(some) <= max(SLICE_ELEMENTS, free) for some in portions)
+    assert len(portions) == (1 if free == 10_000 else 4)
+
+
+async def test_portions_take_their_share_and_no_more() -> None:
+    iterations, log = Iterations(), list[tuple[int, int]]()
+    async for some in Portions(range(5_000), lambda number: 1 + number % 7):
+        log.append((iterations.count, sum(1 + number % 7 for number in some)))
+    per_iteration = [sum(cost for count, cost in log if count == each) for each in {count for count, _ in log}]
+    assert sum(per_iteration) == sum(1 + number % 7 for number in range(5_000))
+    assert max(per_iteration) <= ELEMENTS_PER_ITERATION + SLICE_ELEMENTS
+
+
+@pytest.mark.parametrize("items", [[], [1, 2]])
+async def test_portions_within_the_free_elements_take_no_turn(items: list[int]) -> None:
+    for _ in range(10):
+        await pace().spend(ELEMENTS_PER_ITERATION)
+
+    async def read() -> list[int]:
+        return [item async for some in Portions(items, lambda item: item, free=3) for item in some]
+
+    with pytest.raises(StopIteration) as end:  # it does not wait
+        read().send(None)
+    assert end.value.value == items
 
 
 async def test_work_that_is_cancelled_while_it_waits_takes_no_share() -> None:

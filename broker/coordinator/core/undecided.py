@@ -38,6 +38,14 @@ class Undecided(Generic[KeyT, ValueT]):
             for producer_id in producer_ids:
                 yield producer_id, key, self._held[producer_id][key]
 
+    def waited_for(self) -> list[KeyT]:
+        """Return the keys that values wait for, as they are now."""
+        return list(self._producers)
+
+    def values_of(self, key: KeyT) -> list[ValueT]:
+        """Return the values that wait for a key, in the order of the log."""
+        return [self._held[producer_id][key] for producer_id in self._producers.get(key, ())]
+
     def clear(self) -> None:
         self._held.clear()
         self._producers.clear()

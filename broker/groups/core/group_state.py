@@ -153,8 +153,8 @@ class GroupBase:
         if not len(self.members):
             return frozenset()
         topics: set[str] = set()
-        for member in self.members:
-            subscription = _subscribed(member.metadata(self.protocol_name))
+        for metadata in {member.metadata(self.protocol_name) for member in self.members}:
+            subscription = _subscribed(metadata)
             if subscription is None:
                 return None
             topics |= subscription

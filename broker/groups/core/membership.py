@@ -29,6 +29,11 @@ Protocols = tuple[tuple[str, bytes], ...]
 """Names with the member's metadata, most preferred first."""
 
 
+def metadata_of(protocols: Protocols, protocol_name: str | None) -> bytes:
+    """Return what a member says of a protocol; nothing of one that it does not speak."""
+    return next((metadata for name, metadata in protocols if name == protocol_name), b"")
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Member:
     """One member. It has at most one request that waits: a JoinGroup or a SyncGroup."""
@@ -65,7 +70,7 @@ class Member:
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Empty for a protocol that it does not speak."""
-        return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
+        return metadata_of(self.protocols, protocol_name)
 
     def as_value(self, protocol_name: str | None, assignment: bytes) -> MemberValue:
         return MemberValue(

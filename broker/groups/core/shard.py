@@ -16,7 +16,7 @@ It knows no log and no time but the one it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import NamedTuple
 from uuid import UUID
@@ -34,6 +34,8 @@ from .share.records import ShareGroupKey
 from .share.state import ShareGroup
 
 Offsets = dict[TopicPartition, OffsetValue]
+MayGo = Callable[[OffsetKey, OffsetValue], bool]
+"""Returns whether an offset may be deleted."""
 
 
 class Incarnation(NamedTuple):
@@ -78,7 +80,7 @@ class Shard:
             self.consumers.pop(key.group_id, None)
             self.groups[key.group_id] = Group.restored(key.group_id, self.settings, value)
         else:
-            self._forget(key.group_id)
+            self.forget(key.group_id)
 
     def _replay_consumer(self, key: ConsumerKey, record: GroupRecord) -> None:
         group = self.consumers.get(key.group_id)
@@ -92,7 +94,7 @@ class Shard:
         # After compaction any kind of record may come first, so only a tombstone ends the group.
         if record.value is None and not group.has_records:
             del self.consumers[key.group_id]
-            self._forget(key.group_id)
+            self.forget(key.group_id)
 
     def _replay_share(self, key: ShareGroupKey, record: GroupRecord) -> None:
         group = self.shares.get(key.group_id)
@@ -119,7 +121,7 @@ class Shard:
             # One with members came after the tombstone: the group was of the other protocol meanwhile.
             group = self.groups.get(key.group_id)
             if group is None or group.state is GroupState.DEAD or not len(group.members):
-                self._forget(key.group_id)
+                self.forget(key.group_id)
 
     def replay_undecided(self, producer_id: int, record: GroupRecord) -> None:
         """The same within a transaction."""
@@ -142,8 +144,8 @@ class Shard:
             if not self.offsets[key.group_id]:
                 del self.offsets[key.group_id]
 
-    def _forget(self, group_id: str) -> None:
-        """Offsets that are there nevertheless keep it as a group without members."""
+    def forget(self, group_id: str) -> None:
+        """Forget a classic group. Offsets that are there nevertheless keep it as a group without members."""
         self.groups.pop(group_id, None)
         if group_id in self.offsets and group_id not in self.consumers:
             self.groups[group_id] = Group(group_id, self.settings)
@@ -224,7 +226,7 @@ class Shard:
         is_safe = group.state is GroupState.EMPTY or group.subscribed_topics() is not None
         return ErrorCode.none if is_safe else ErrorCode.non_empty_group
 
-    # Deletion and expiry: tombstones, in one append each.
+    # What may be deleted.
 
     def judge_delete(self, group_id: str) -> ErrorCode:
         """Whether the group may be deleted."""
@@ -235,62 +237,55 @@ class Shard:
             return ErrorCode.group_id_not_found
         return ErrorCode.none if group.state is GroupState.EMPTY else ErrorCode.non_empty_group
 
-    def deletion(self, group_id: str) -> list[GroupRecord]:
-        """Return tombstones with which nothing of the group comes back, not even with the marker of a transaction."""
-        held = self.offsets.get(group_id, {})
-        undecided = self._undecided(lambda key: key.group_id == group_id).get(group_id, set())
-        return [
-            *(_tombstone(group_id, partition) for partition in sorted(undecided - held.keys())),
-            *self.tombstones(group_id),
-        ]
-
-    def _undecided(self, is_asked: Callable[[OffsetKey], bool]) -> dict[str, set[TopicPartition]]:
-        """Return the partitions of which open transactions hold offsets, by group."""
-        found: dict[str, set[TopicPartition]] = {}
-        for _, key, _ in self.undecided:
-            if is_asked(key):
-                found.setdefault(key.group_id, set()).add(TopicPartition(key.topic, key.partition))
-        return found
-
     def tombstones(self, group_id: str) -> list[GroupRecord]:
-        """Return tombstones of everything the group has."""
+        """Return tombstones of the group itself, which are none of its offsets."""
         group = self.consumers.get(group_id)
-        return [
-            *(_tombstone(group_id, partition) for partition in sorted(self.offsets.get(group_id, {}))),
-            *([GroupRecord(GroupKey(group_id), None)] if group is None else group.tombstones()),
-        ]
+        return [GroupRecord(GroupKey(group_id), None)] if group is None else group.tombstones()
 
-    def tombstones_of_topics(self, topics: frozenset[str]) -> Iterator[tuple[str, list[GroupRecord]]]:
-        """Yield tombstones of all offsets in deleted topics, by group, those in open transactions among them."""
-        undecided = self._undecided(lambda key: key.topic in topics)
-        for group_id in [*self.offsets, *sorted(undecided.keys() - self.offsets.keys())]:
-            gone = {each for each in self.offsets.get(group_id, {}) if each.topic in topics}
-            tombstones = [_tombstone(group_id, each) for each in sorted(gone | undecided.get(group_id, set()))]
-            if tombstones:
-                yield group_id, tombstones
+    def is_over(self, group_id: str) -> bool:
+        """Return whether a group has neither members nor offsets: its metadata would stay for ever."""
+        if group_id in self.offsets:
+            return False
+        group, consumers = self.groups.get(group_id), self.consumers.get(group_id)
+        return (group is not None and group.is_idle) or (consumers is not None and not consumers.members)
 
-    def topics_of(self, group_id: str) -> set[Incarnation]:
-        """Return the topics that a group has offsets in."""
-        return {_topic_of(each.topic, value) for each, value in self.offsets.get(group_id, {}).items()}
-
-    def undecided_topics(self) -> set[tuple[str, Incarnation]]:
-        """Return the topics that open transactions have offsets in, with the groups that these are of."""
-        return {(key.group_id, _topic_of(key.topic, value)) for _, key, value in self.undecided}
-
-    def tombstones_of_deleted(self, group_id: str, deleted: Set[Incarnation]) -> list[GroupRecord]:
-        """Return tombstones of a group's offsets in topics that were deleted. A partition of which it has an offset in
-        another topic of the name too keeps both: a tombstone would be of both.
+    def held(self) -> Iterator[tuple[OffsetKey, OffsetValue]]:
+        """Yield all offsets, those in open transactions last. Others may come and go between two of them: these are
+        those that a group had when the first of it was reached.
         """
-        found = {
-            (OffsetKey(group_id, each.topic, each.partition), _topic_of(each.topic, value))
-            for each, value in self.offsets.get(group_id, {}).items()
-        }
-        found |= {(key, _topic_of(key.topic, value)) for _, key, value in self.undecided if key.group_id == group_id}
-        kept = {key for key, topic in found if topic not in deleted}
-        return [GroupRecord(key, None) for key in sorted({key for key, _ in found} - kept)]
+        for group_id in list(self.offsets):
+            yield from self._committed_by(group_id)
+        for key in self.undecided.waited_for():
+            for value in self.undecided.values_of(key):
+                yield key, value
 
-    def expired(self, group_id: str, retention_ms: int, wall_ms: int) -> list[GroupRecord]:
-        """Return tombstones of a group's expired offsets (KIP-211), and of the group if nothing is left of it.
+    def held_by(self, group_id: str) -> Iterator[tuple[OffsetKey, OffsetValue]]:
+        """Yield the offsets of a group in the same way."""
+        yield from self._committed_by(group_id)
+        for key in self._undecided_of(group_id):
+            for value in self.undecided.values_of(key):
+                yield key, value
+
+    def values_of(self, group_id: str) -> list[OffsetValue]:
+        """Return what was committed by a group until now, also in open transactions."""
+        undecided = [value for key in self._undecided_of(group_id) for value in self.undecided.values_of(key)]
+        return [*self.offsets.get(group_id, {}).values(), *undecided]
+
+    def _undecided_of(self, group_id: str) -> list[OffsetKey]:
+        return [key for key in self.undecided.waited_for() if key.group_id == group_id]
+
+    def _committed_by(self, group_id: str) -> Iterator[tuple[OffsetKey, OffsetValue]]:
+        for partition, value in list(self.offsets.get(group_id, {}).items()):
+            yield OffsetKey(group_id, partition.topic, partition.partition), value
+
+    def goes(self, key: OffsetKey, may_go: MayGo) -> bool:
+        """Return whether there are offsets with a key, and all of them may go: a tombstone is of all."""
+        committed = self.offsets.get(key.group_id, {}).get(TopicPartition(key.topic, key.partition))
+        values = [*([] if committed is None else [committed]), *self.undecided.values_of(key)]
+        return bool(values) and all(may_go(key, value) for value in values)
+
+    def expiry(self, group_id: str, retention_ms: int, wall_ms: int) -> MayGo:
+        """Return what says which of a group's offsets are expired as it is now (KIP-211).
 
         | the group | an offset's age counts from |
         |---|---|
@@ -298,58 +293,51 @@ class Shard:
         | never had members | its commit |
         | consumers, stable | its commit, if no member is subscribed to its topic |
         | consumers of KIP-848 | its commit, if no member is subscribed to its topic |
-        | anything else | nothing expires |
+        | is of another kind, or no longer there; the offset waits for a marker | nothing expires |
         """
-        if group_id in self.consumers:
-            return self._expired_of_consumers(self.consumers[group_id], retention_ms, wall_ms)
-        group, offsets = self.groups[group_id], self.offsets.get(group_id, {})
-        old = [
-            partition
-            for partition, value in sorted(offsets.items())
-            if _is_expired(group, partition, value, retention_ms, wall_ms)
-            and not self.has_undecided(group_id, partition)
-        ]
-        # With its last offset an empty group goes too; otherwise its metadata would stay for ever.
-        if group.is_idle and len(old) == len(offsets):
-            return self.tombstones(group_id)
-        return [_tombstone(group_id, partition) for partition in old]
-
-    def _expired_of_consumers(self, group: ConsumerGroup, retention_ms: int, wall_ms: int) -> list[GroupRecord]:
-        group_id, topics = group.group_id, group.subscribed_topics()
-        offsets = self.offsets.get(group_id, {})
-        old = [
-            partition
-            for partition, value in sorted(offsets.items())
-            if wall_ms - value.commit_timestamp_ms >= retention_ms
-            and partition.topic not in topics
-            and not self.has_undecided(group_id, partition)
-        ]
-        if not group.members and len(old) == len(offsets):
-            return self.tombstones(group_id)
-        return [_tombstone(group_id, partition) for partition in old]
+        consumers, group = self.consumers.get(group_id), self.groups.get(group_id)
+        if consumers is not None:
+            topics = consumers.subscribed_topics()
+            return lambda key, value: (
+                key.topic not in topics
+                and wall_ms - value.commit_timestamp_ms >= retention_ms
+                and key not in self.undecided
+            )
+        since = _never if group is None else _ageing(group)
+        return lambda key, value: (
+            _is_expired(since(key, value), value, retention_ms, wall_ms) and key not in self.undecided
+        )
 
 
-def _topic_of(name: str, value: OffsetValue) -> Incarnation:
-    return Incarnation(name, value.topic_id)
+def incarnation_of(key: OffsetKey, value: OffsetValue) -> Incarnation:
+    """Return the topic that an offset is in."""
+    return Incarnation(key.topic, value.topic_id)
 
 
-def _tombstone(group_id: str, partition: TopicPartition) -> GroupRecord:
-    return GroupRecord(OffsetKey(group_id, partition.topic, partition.partition), None)
+def _ageing(group: Group) -> Callable[[OffsetKey, OffsetValue], int | None]:
+    """Return what says since when an offset of a classic group ages; None if it does not: the group uses it."""
+    empty = group.state is GroupState.EMPTY
+    if group.protocol_type is None:
+        return _commit_time if empty else _never
+    if empty:
+        left_ms = group.state_since_wall_ms
+        return _commit_time if left_ms is None else lambda _, __: left_ms
+    topics = group.subscribed_topics() if group.state is GroupState.STABLE else None
+    if topics is None:
+        return _never
+    return lambda key, value: None if key.topic in topics else value.commit_timestamp_ms
 
 
-def _is_expired(group: Group, partition: TopicPartition, value: OffsetValue, retention_ms: int, wall_ms: int) -> bool:
-    # While a group is in use its offsets do not age; the clock starts when the last member leaves.
-    since_ms = value.commit_timestamp_ms
-    if group.protocol_type is not None:
-        if group.state is GroupState.EMPTY:
-            since_ms = since_ms if group.state_since_wall_ms is None else group.state_since_wall_ms
-        elif group.state is not GroupState.STABLE:
-            return False
-        else:
-            topics = group.subscribed_topics()
-            if topics is None or partition.topic in topics:
-                return False
-    elif group.state is not GroupState.EMPTY:
+def _never(_: OffsetKey, __: OffsetValue) -> int | None:
+    return None
+
+
+def _commit_time(_: OffsetKey, value: OffsetValue) -> int | None:
+    return value.commit_timestamp_ms
+
+
+def _is_expired(since_ms: int | None, value: OffsetValue, retention_ms: int, wall_ms: int) -> bool:
+    if since_ms is None:
         return False
     if value.expire_timestamp_ms != NO_TIMESTAMP:
         return wall_ms >= value.expire_timestamp_ms

@@ -10,10 +10,10 @@ A kind of group adds its members, and the order of its records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from ....light_dataclass import dataclass
 from .consumer.records import NOTHING, Assignment, Current, GroupEpoch, MemberState, Target, TargetEpoch
@@ -147,6 +147,21 @@ class Deadlines(dict[str, int]):
         heapify(self._bounds)
 
 
+class MemberNow(NamedTuple, Generic[MemberT]):
+    """A member at one moment, with what it has and what it shall have."""
+
+    member_id: str
+    member: MemberT
+    current: Current
+    target: Assignment
+
+    @property
+    def assigned(self) -> int:
+        """The number of topics and partitions that it has, or shall have."""
+        held = (self.current.assigned, self.target)
+        return sum([1 + len(numbers) for each in held for numbers in each.values()])
+
+
 class TargetedGroup(Generic[MemberT]):
     """See the module's docstring. What replaces a value returns the one before, None for none."""
 
@@ -219,6 +234,15 @@ class TargetedGroup(Generic[MemberT]):
     def is_nothing(self) -> bool:
         """Whether no record made it, so that it need not be remembered."""
         return not self.epoch and not self.members
+
+    def members_now(self) -> Iterator[MemberNow[MemberT]]:
+        """Return all members as they are now, whatever changes before the last one is reached."""
+        members, currents, targets = dict(self.members), dict(self.currents), dict(self.targets)
+        newcomer = self.current("")
+        return (
+            MemberNow(member_id, member, currents.get(member_id, newcomer), targets.get(member_id, NOTHING))
+            for member_id, member in members.items()
+        )
 
     def current(self, member_id: str) -> Current:
         """Return what a member has; nothing in epoch 0 for one that has just come."""

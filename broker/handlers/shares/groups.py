@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -47,22 +48,25 @@ from ....protocol.messages.share_groups import (
     ShareGroupHeartbeatResponseAssignment,
     ShareGroupHeartbeatResponseTopicPartitions,
 )
-from ....protocol.net import RequestContext, Slices
+from ....protocol.net import Portions, RequestContext, Slices
 from ...groups.coordinator import GroupCoordinator, check_group_id
 from ...groups.core.consumer.records import Assignment
 from ...groups.core.share.assignor import SIMPLE
 from ...groups.core.share.heartbeat import ShareBeat
-from ...groups.core.share.records import TopicStarts
+from ...groups.core.share.records import ShareMember, TopicStarts
 from ...groups.core.share.state import ShareGroup
+from ...groups.core.targeted import MemberNow
 from ...groups.share_groups import NO_OFFSET, Progress, ShareGroups
 from ...replicas.hosted_partitions import HostedPartitions
-from ..consumer_groups import GROUP_WEIGHT, GROUPS_FREE, described_each
+from ..consumer_groups import GROUP_WEIGHT, GROUPS_FREE, described_each, member_cost
 from .state import no_share_groups
 
 UNKNOWN_LAG: Final = -1
 OFFSETS_S: Final = 10.0
 """How long share coordinators have to answer for all groups of a request."""
 NO_EPOCH: Final = 0
+OFFSET_COST: Final = 2
+"""What the description of an offset costs on the loop, in elements of `pace`."""
 
 
 class ShareGroupHandlers:
@@ -123,31 +127,24 @@ class ShareGroupHandlers:
         )
         return ShareGroupDescribeResponse(groups=described)
 
-    def _describe(self, group_id: str) -> ShareGroupDescribeResponseDescribedGroup:
+    async def _describe(self, group_id: str) -> ShareGroupDescribeResponseDescribedGroup:
         try:
             group = self._group(group_id)
         except KafkaError as error:
             return undescribed_share_group(group_id, error.code, error.message)
         names = self._coordinator.view.image.topic_names
-        return ShareGroupDescribeResponseDescribedGroup(
+        described = ShareGroupDescribeResponseDescribedGroup(
             group_id=group_id,
             group_state=group.state.value,
             group_epoch=group.epoch,
             assignment_epoch=group.target_epoch,
             assignor_name=SIMPLE,
-            members=tuple(
-                ShareGroupDescribeResponseMember(
-                    member_id=member_id,
-                    rack_id=member.rack_id,
-                    member_epoch=group.current(member_id).epoch,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    subscribed_topic_names=member.topics,
-                    assignment=_described(group.current(member_id).assigned, names),
-                )
-                for member_id, member in group.members.items()
-            ),
+            members=(),
         )
+        members: list[ShareGroupDescribeResponseMember] = []
+        async for some in Portions(group.members_now(), member_cost, free=GROUP_WEIGHT):
+            members += [_member(each, names) for each in some]
+        return replace(described, members=tuple(members))
 
     # Offsets.
 
@@ -192,15 +189,17 @@ class ShareGroupHandlers:
             if number in initialized[topic_id].partitions
         ]
         progress = await self._progress(asked.group_id, known, deadline_s) if known else {}
-        described = tuple(
-            DescribeShareGroupOffsetsResponseTopic(
-                topic_name=name,
-                topic_id=topic_id,
-                partitions=tuple(self._offset(name, topic_id, number, progress) for number in numbers),
-            )
-            for name, topic_id, numbers in wanted
-        )
-        return DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=described)
+        described: list[DescribeShareGroupOffsetsResponseTopic] = []
+        async for some in Portions(wanted, lambda each: OFFSET_COST * (1 + len(each[2])), free=GROUP_WEIGHT):
+            described += [
+                DescribeShareGroupOffsetsResponseTopic(
+                    topic_name=name,
+                    topic_id=topic_id,
+                    partitions=tuple(self._offset(name, topic_id, number, progress) for number in numbers),
+                )
+                for name, topic_id, numbers in some
+            ]
+        return DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=tuple(described))
 
     async def _progress(
         self, group_id: str, partitions: Sequence[tuple[UUID, int]], deadline_s: float
@@ -344,6 +343,18 @@ def _told(assignment: Assignment) -> ShareGroupHeartbeatResponseAssignment:
             ShareGroupHeartbeatResponseTopicPartitions(topic_id=topic_id, partitions=tuple(sorted(numbers)))
             for topic_id, numbers in sorted(assignment.items())
         )
+    )
+
+
+def _member(each: MemberNow[ShareMember], names: Mapping[UUID, str]) -> ShareGroupDescribeResponseMember:
+    return ShareGroupDescribeResponseMember(
+        member_id=each.member_id,
+        rack_id=each.member.rack_id,
+        member_epoch=each.current.epoch,
+        client_id=each.member.client_id,
+        client_host=each.member.client_host,
+        subscribed_topic_names=each.member.topics,
+        assignment=_described(each.current.assigned, names),
     )
 
 

@@ -72,6 +72,10 @@ class Shard:
     def __len__(self) -> int:
         return len(self.held) + sum(key not in self.held for key in self.pending)
 
+    def has(self, count: int) -> bool:
+        """Return whether there are so many share-partitions at least; they are counted only where it is close."""
+        return len(self.held) + len(self.pending) >= count and len(self) >= count
+
     # Decisions.
 
     def latest(self, key: ShareKey) -> ShareState | None:

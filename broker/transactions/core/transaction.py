@@ -89,6 +89,11 @@ class Transaction:
         value = self.value
         return value is not None and value.state is State.ONGOING and now_ms >= value.start_ms + value.timeout_ms
 
+    def is_unused(self, now_ms: int, retention_ms: int) -> bool:
+        """Return whether the transactional id may be forgotten."""
+        value = self.value
+        return value is not None and value.is_at_rest and now_ms >= value.last_update_ms + retention_ms
+
     def verify(
         self, producer: Producer, partitions: frozenset[TopicPartition]
     ) -> ErrorCode | frozenset[TopicPartition]:
@@ -200,10 +205,9 @@ class Transaction:
         return NONE if value.producer_epoch == producer.epoch else ErrorCode.producer_fenced
 
     def _expire(self, retention_ms: int, now_ms: int) -> list[Effect]:
-        value = self.value
-        if value is None or self._under_way is not None or not value.is_at_rest:
+        if self._under_way is not None or not self.is_unused(now_ms, retention_ms):
             return []
-        return self._store(None) if now_ms >= value.last_update_ms + retention_ms else []
+        return self._store(None)
 
     # Records and markers.
 

@@ -21,7 +21,7 @@ from tierfetch.broker.groups.core.consumer.state import ConsumerGroup
 from tierfetch.broker.groups.core.events import MemberIdentity, Now
 from tierfetch.broker.groups.core.group_state import GroupSettings, GroupState
 from tierfetch.broker.groups.core.records import GroupKey, GroupRecord, GroupValue, MemberValue, OffsetKey, OffsetValue
-from tierfetch.broker.groups.core.shard import Incarnation, Shard
+from tierfetch.broker.groups.core.shard import Incarnation, MayGo, Shard, incarnation_of
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
 
@@ -151,15 +151,30 @@ def test_what_may_be_deleted() -> None:
     ]
 
 
+def buried(read: Shard, may_go: MayGo) -> list[GroupRecord]:
+    """Return the tombstones of what may go, as a coordinator writes them."""
+    keys = dict.fromkeys(key for key, value in read.held() if may_go(key, value))
+    return [GroupRecord(key, None) for key in keys if read.goes(key, may_go)]
+
+
 def expired(read: Shard, at_ms: int) -> dict[str, list[str]]:
-    return {
-        name: [
-            f"{record.key.topic}-{record.key.partition}" if isinstance(record.key, OffsetKey) else "group"
-            for record in tombstones
-        ]
-        for name in read.groups
-        if (tombstones := read.expired(name, DAY_MS, at_ms))
-    }
+    """Return what expires of each group, and delete it."""
+    found = {}
+    for name in list(read.groups):
+        tombstones = buried(read, only(name, read.expiry(name, DAY_MS, at_ms)))
+        for record in tombstones:
+            read.apply(record)
+        lines = [f"{each.key.topic}-{each.key.partition}" for each in tombstones if isinstance(each.key, OffsetKey)]
+        if read.is_over(name):
+            assert read.tombstones(name) == [GroupRecord(GroupKey(name), None)]
+            lines.append("group")
+        if lines:
+            found[name] = lines
+    return found
+
+
+def only(name: str, may_go: MayGo) -> MayGo:
+    return lambda key, value: key.group_id == name and may_go(key, value)
 
 
 def test_offsets_of_an_empty_group_expire_after_it_became_so() -> None:
@@ -171,11 +186,11 @@ def test_offsets_of_an_empty_group_expire_after_it_became_so() -> None:
 def test_offsets_without_members_ever_expire_after_their_commit() -> None:
     read = shard(offset(when=50), offset(partition=1, when=99))
     assert expired(read, DAY_MS + 50) == {"g": ["t-0"]}
-    assert expired(read, DAY_MS + 99) == {"g": ["t-0", "t-1", "group"]}
+    assert expired(read, DAY_MS + 99) == {"g": ["t-1", "group"]}
 
 
 def test_offsets_of_consumers_expire_for_topics_that_nobody_reads() -> None:
-    read = shard(group(members=("a",)), offset(), offset(topic="u"))
+    read = shard(group(members=("a", "b")), offset(), offset(topic="u"))
     assert expired(read, DAY_MS) == {"g": ["u-0"]}
     read = shard(group(members=("a",), kind="connect"), offset())
     assert expired(read, 9 * DAY_MS) == {}
@@ -185,6 +200,12 @@ def test_a_clients_own_expiry_wins() -> None:
     read = shard(offset(when=0, expire_timestamp_ms=10), offset(partition=1, when=0))
     assert expired(read, 9) == {}
     assert expired(read, 10) == {"g": ["t-0"]}
+
+
+def test_nothing_expires_of_a_group_that_is_no_longer_there() -> None:
+    read = shard(offset())
+    read.groups.clear()
+    assert buried(read, read.expiry("g", DAY_MS, 9 * DAY_MS)) == []
 
 
 def test_what_a_transaction_may_still_change_does_not_expire() -> None:
@@ -198,26 +219,22 @@ def test_groups_with_nothing_are_forgotten() -> None:
     assert expired(shard(group(members=("a",))), 0) == {}
 
 
-def test_offsets_go_with_their_topic() -> None:
-    read = shard(offset(), offset(topic="u"), offset("h", topic="v"))
-    found = dict(read.tombstones_of_topics(frozenset({"t", "v"})))
-    assert found == {"g": [gone(offset())], "h": [gone(offset("h", topic="v"))]}
-
-
 def incarnated(topic_id: int, *, partition: int = 0, group: str = "g") -> GroupRecord:
     value = OffsetValue(offset=topic_id, commit_timestamp_ms=0, topic_id=UUID(int=topic_id))
     return GroupRecord(OffsetKey(group, "t", partition), value)
 
 
+def of_topics(*topics: Incarnation) -> MayGo:
+    return lambda key, value: incarnation_of(key, value) in topics
+
+
 def test_offsets_of_the_topic_that_had_the_name_before_go_and_no_others() -> None:
     read = shard(incarnated(1), incarnated(2, partition=1), offset(partition=2), offset("h", "u"))
     one, other, any_topic = Incarnation("t", UUID(int=1)), Incarnation("t", UUID(int=2)), Incarnation("t", None)
-    assert read.topics_of("g") == {one, other, any_topic}
-    assert read.topics_of("h") == {Incarnation("u", None)}
-    assert read.tombstones_of_deleted("g", {one}) == [gone(incarnated(1))]
-    deleted = {any_topic, Incarnation("u", None)}
-    assert read.tombstones_of_deleted("g", deleted) == [gone(offset(partition=2))]
-    assert read.tombstones_of_deleted("h", deleted) == [gone(offset("h", "u"))]
+    assert {incarnation_of(*each) for each in read.held_by("g")} == {one, other, any_topic}
+    assert buried(read, of_topics(one)) == [gone(incarnated(1))]
+    deleted = of_topics(any_topic, Incarnation("u", None))
+    assert buried(read, deleted) == [gone(offset(partition=2)), gone(offset("h", "u"))]
 
 
 def test_open_transactions_in_the_topic_that_had_the_name_before_let_go_of_it() -> None:
@@ -227,11 +244,9 @@ def test_open_transactions_in_the_topic_that_had_the_name_before_let_go_of_it() 
     made.replay_undecided(8, incarnated(1, group="h"))
     made.replay_undecided(7, incarnated(1, partition=2))
     made.replay_undecided(9, incarnated(2, partition=2))
-    one = Incarnation("t", UUID(int=1))
-    assert made.undecided_topics() == {("g", one), ("h", one), ("g", Incarnation("t", UUID(int=2)))}
-    for group_id in ("g", "h"):
-        for record in made.tombstones_of_deleted(group_id, {one}):
-            made.apply(record)
+    assert [key.group_id for key, _ in made.held()].count("h") == 1
+    for record in buried(made, of_topics(Incarnation("t", UUID(int=1)))):
+        made.apply(record)
     for producer_id in (7, 8, 9):
         made.end_transaction(producer_id, is_committed=True)
     assert made.offsets == {"g": {TopicPartition("t", 2): incarnated(2, partition=2).value}}, "the last one counts"
@@ -239,16 +254,14 @@ def test_open_transactions_in_the_topic_that_had_the_name_before_let_go_of_it() 
 
 def test_what_is_deleted_does_not_come_back_with_a_marker() -> None:
     """As with Kafka's coordinator: of a group, and of a topic that may come again under its name."""
-    for tombstones in (
-        lambda made: made.deletion("g"),
-        lambda made: [each for _, some in made.tombstones_of_topics(frozenset({"t"})) for each in some],
-    ):
+    for is_of_group in (True, False):
         made = shard(offset(partition=0))
         for number, held in enumerate((offset(partition=0), offset(partition=1), offset("h", "u"))):
             made.replay_undecided(number, held)
-        records = tombstones(made)
-        offset_keys = [each.key for each in records if isinstance(each.key, OffsetKey)]
-        assert sorted(offset_keys) == [OffsetKey("g", "t", 0), OffsetKey("g", "t", 1)]
+        values = made.values_of("g")
+        may_go = (lambda _, value, values=values: value in values) if is_of_group else of_topics(Incarnation("t", None))
+        records = buried(made, only("g", may_go))
+        assert {each.key for each in records} == {OffsetKey("g", "t", 0), OffsetKey("g", "t", 1)}
         for record in records:
             made.apply(record)
         for number in range(3):
@@ -259,7 +272,22 @@ def test_what_is_deleted_does_not_come_back_with_a_marker() -> None:
 def test_a_group_that_expires_keeps_what_a_transaction_holds() -> None:
     made = shard(group())
     made.replay_undecided(7, offset())
-    for record in made.expired("g", DAY_MS, 2 * DAY_MS):
+    assert expired(made, 2 * DAY_MS) == {"g": ["group"]}
+    for record in made.tombstones("g"):
         made.apply(record)
     made.end_transaction(7, is_committed=True)
     assert made.offsets.keys() == {"g"}
+
+
+def test_offsets_may_come_and_go_while_they_are_looked_at() -> None:
+    made = shard(*[offset(partition=number) for number in range(4)], offset("h"))
+    made.replay_undecided(7, offset("i"))
+    seen = []
+    for key, _ in made.held():
+        seen.append((key.group_id, key.partition))
+        made.apply(gone(offset(partition=3)))
+        made.apply(offset(partition=4))
+        made.apply(gone(offset("h")))
+        made.end_transaction(7, is_committed=False)
+    assert seen == [("g", 0), ("g", 1), ("g", 2), ("g", 3)], "a group as it was when it was reached; others as they are"
+    assert not made.goes(OffsetKey("g", "t", 3), lambda _, __: True), "it is looked at again before it is deleted"

@@ -409,3 +409,13 @@ def test_D10_nothing_goes_through_all_share_partitions_in_one_step(steps: Callab
     count = 20 * STEP_ITEMS
     shard.held.update({ShareKey("g", A.topic_id, number): Held(state, number) for number in range(count)})
     assert sum(1 for _ in steps(shard)) >= count // STEP_ITEMS
+
+
+def test_so_many_share_partitions_are_there_as_have_begun_and_are_about_to() -> None:
+    shard = Shard()
+    for number in range(2):
+        shard.replay(ShareRecord(ShareKey("g", A.topic_id, number), new()), number)
+    shard.decided(ShareRecord(ShareKey("g", A.topic_id, 1), new()), object())
+    shard.decided(ShareRecord(ShareKey("g", A.topic_id, 2), new()), object())
+    assert len(shard) == 3
+    assert [shard.has(count) for count in (2, 3, 4, 5)] == [True, True, False, False]

@@ -12,8 +12,6 @@ import pytest
 
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
 from tierfetch.broker.replicas.partition import Partition
-from tierfetch.broker.transactions.active_shard import ActiveShard
-from tierfetch.broker.transactions.core.events import Expire
 from tierfetch.broker.transactions.core.states import TransactionState, TransactionValue
 from tierfetch.broker.transactions.markers import LANES_MAX, MarkerSender
 from tierfetch.protocol import ErrorCode, KafkaError, TopicPartition
@@ -217,17 +215,3 @@ async def test_D10_many_markers_in_a_request_are_written_within_the_loops_share(
         (0, ErrorCode.not_leader_or_follower),
         (1, ErrorCode.not_leader_or_follower),
     }
-
-
-async def test_D10_many_transactional_ids_are_aborted_or_expire_within_the_loops_share() -> None:
-    stepped: list[str] = []
-    shard = SimpleNamespace(_end=None, _step=lambda name, _: stepped.append(name))
-    names = [f"tx-{number}" for number in range(4_000)]
-    async with Turns() as turns:
-        await ActiveShard._step_each(cast(Any, shard), names, Expire(1))
-    assert stepped == names
-    assert turns.count >= len(names) // 100
-    stepped.clear()
-    shard._end = KafkaError(ErrorCode.not_coordinator, "its leadership has ended")
-    await ActiveShard._step_each(cast(Any, shard), names, Expire(1))
-    assert stepped == []
