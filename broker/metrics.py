@@ -94,6 +94,11 @@ COPY_LAGS: Final[tuple[Quantity[CopyLag], ...]] = (
         "1 if the first of these segments is damaged, and holds up all others, else 0.",
         lambda of: of.is_held_up,
     ),
+    Quantity(
+        "tierfetch_remote_copy_transaction_seconds",
+        "How long an open transaction has held back closed segments, 0 if none does.",
+        lambda of: of.transaction_ms / 1000,
+    ),
 )
 FOLLOWED: Final[tuple[Quantity[ReplicaProgress], ...]] = (
     Quantity(
@@ -133,6 +138,11 @@ ALL_COPY_LAGS: Final[tuple[Quantity[CopyLag], ...]] = (
     Quantity("tierfetch_remote_copy_pending_bytes", "Size of these segments.", lambda of: of.bytes),
     Quantity(
         "tierfetch_remote_copy_held_up_partitions", "Partitions with a damaged first one.", lambda of: of.is_held_up
+    ),
+    Quantity(
+        "tierfetch_remote_copy_hanging_transactions",
+        "Partitions whose copies an open transaction holds back for longer than a coordinator lets it be open.",
+        lambda of: of.is_transaction_hanging,
     ),
 )
 TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (

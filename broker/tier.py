@@ -37,6 +37,7 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
         copy_timeout_ms=config.remote_log_manager_copy_timeout_ms,
         request_timeout_ms=config.request_timeout_ms,
         custom_metadata_max_bytes=config.remote_log_metadata_custom_metadata_max_bytes,
+        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         reader_threads=config.remote_log_reader_threads,
         fetch_max_wait_ms=config.remote_fetch_max_wait_ms,
         list_offsets_timeout_ms=config.remote_list_offsets_request_timeout_ms,

@@ -41,6 +41,8 @@ class RemoteLogManagerConfig:
     """`request.timeout.ms`: every other call of the store, and every write of remote log metadata."""
     custom_metadata_max_bytes: int = 128
     """`remote.log.metadata.custom.metadata.max.bytes`."""
+    transaction_max_timeout_ms: int = 15 * 60_000
+    """`transaction.max.timeout.ms`: a transaction that holds back copies for longer, and five minutes, is reported."""
 
     orphaned_deletion_delay_ms: int = 30_000
     """Ours: after a topic was deleted, a broker that did not lead a partition waits so long before it checks whether

@@ -42,3 +42,7 @@ class CopyLag:
     bytes: int = 0
     is_held_up: bool = False
     """The first of them is damaged: it is not copied, nor what comes behind it, for the tier must have no gap."""
+    transaction_ms: int = 0
+    """How long an open transaction has held back segments that are closed; they are not among those above."""
+    is_transaction_hanging: bool = False
+    """It is open for longer than a coordinator lets it be (PartitionsWithLateTransactionsCount)."""

@@ -20,6 +20,8 @@ Rules:
   leader of a later epoch is overtaken by none of an earlier one, so it never waits for a deposed leader.
 * The task belongs to one leadership. When that ends it is cancelled, and what it was copying is an orphan in the
   ledger for the next leader.
+* What holds back copies without being an error is reported once it can no longer end by itself: an open transaction
+  (`core/held_back.py`).
 * While the ledger is not ready, nothing is known and nothing is done. A log that lost its log start takes it from the
   ledger before anything else (bootstrap rule 4).
 """
@@ -33,6 +35,7 @@ from random import Random
 
 from ..light_dataclass import dataclass
 from ..log import PartitionLog
+from ..log.core import OpenTransaction
 from ..log.segment import LogSegment
 from ..protocol import OUTSIDE, TopicIdPartition
 from ..remote import IndexType, RemoteLogMetadataManager
@@ -40,6 +43,7 @@ from ..remote.core import Bounds, RemoteLogLedger, RemoteLogSegmentId, RemoteLog
 from .checked_source import DamagedSegmentError
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier, checked_log, describe_copy, open_segment_data
+from .core.held_back import BUFFER_MS, HeldBack, Notice
 from .core.plan import (
     AbandonOrphan,
     DeleteRemote,
@@ -113,6 +117,7 @@ class PartitionTask:
         """The copy of another broker that has overtaken one of ours, the last time that this happened."""
         self._seen_active_base_offset = -1
         self._awaited_stable_offset: int | None = None
+        self._held_back = HeldBack(services.config.transaction_max_timeout_ms + BUFFER_MS)
         self._ledger_version = -1
 
     @property
@@ -246,7 +251,17 @@ class PartitionTask:
         view = self._look()
         pending = pending_copies(view) if view else []
         is_held_up = bool(pending) and pending[0].base_offset == self._damaged_base_offset
-        self.lag = CopyLag(len(pending), sum(segment.size_bytes for segment in pending), is_held_up)
+        if view is not None:
+            notice = self._held_back.step(self._holds_back(view), int(asyncio.get_running_loop().time() * 1000))
+            if notice is not None:
+                _report(self._name, notice, view)
+        self.lag = CopyLag(
+            len(pending),
+            sum(segment.size_bytes for segment in pending),
+            is_held_up,
+            self._held_back.held_ms,
+            self._held_back.is_hanging,
+        )
         if view is None:
             return None
         if pending:
@@ -258,6 +273,14 @@ class PartitionTask:
         above = (segment.end_offset for segment in view.closed if segment.end_offset > view.last_stable_offset)
         self._awaited_stable_offset = next(above, None)
         return None
+
+    def _holds_back(self, view: PartitionView) -> OpenTransaction | None:
+        """Return the open transaction that keeps closed segments out of the tier; None if none does."""
+        transaction = self._log.state.producers.oldest_open
+        if transaction is None or view.policy.mode is not TierMode.COPYING or not view.closed:
+            return None
+        is_lowest = max(transaction.first_offset, view.log_start_offset) <= view.last_stable_offset
+        return transaction if is_lowest and view.closed[-1].end_offset > view.last_stable_offset else None
 
     async def _copy(self, segment: LocalSegment) -> None:
         try:
@@ -350,6 +373,25 @@ class PartitionTask:
             proven=self._proofs.proven,
             disproven=self._proofs.disproven,
         )
+
+
+def _report(name: str, notice: Notice, view: PartitionView) -> None:
+    producer_id, epoch, offset = notice.transaction
+    if notice.is_over:
+        logger.info(
+            "%s: the transaction of producer %d at offset %d no longer holds back copies to the tier, after %d s",
+            name, producer_id, offset, notice.held_ms // 1000,
+        )  # fmt: skip
+        return
+    held = [segment for segment in view.closed if segment.end_offset > view.last_stable_offset]
+    logger.warning(
+        "%s: producer %d in epoch %d has a transaction open at offset %d, which has held back %d closed segments"
+        " (%d bytes) from the tier for %d s, longer than transaction.max.timeout.ms allows: end it with"
+        " `tierfetch transactions abort --topic %s --partition %d --start-offset %d` if"
+        " `tierfetch transactions find-hanging` lists it",
+        name, producer_id, epoch, offset, len(held), sum(segment.size_bytes for segment in held),
+        notice.held_ms // 1000, view.partition.topic, view.partition.partition, offset,
+    )  # fmt: skip
 
 
 def _segments_of(

@@ -7,6 +7,7 @@ controller_channel     finds the active controller and repeats a request until i
 isr_changes            gathers the ISR changes of all led partitions into one AlterPartition at a time.
 directory_assignments  reports in which log directory each replica is stored (AssignReplicasToDirs, KIP-858).
 producer_ids           hands out the producer ids that the controller gave to this broker.
+group_limits           checks a group's own configs against the broker's keys.
 topic_config           derives a topic's default configuration from the broker's `log.*` keys.
 """
 

@@ -14,16 +14,14 @@ from ...log.core import DEFAULTS_WITHOUT_EFFECT, INT64_MAX, TOPIC_CONFIG_TYPES, 
 from ...protocol import REMOTE_LOG_METADATA_TOPIC
 from ...protocol.records import TimestampType
 from ...protocol.wire import (
-    DELIVERY_LIMIT,
-    GROUP_HEARTBEAT_INTERVAL,
-    GROUP_SESSION_TIMEOUT,
+    GROUP_ASSIGNMENT_INTERVAL,
+    GROUP_CONFIGS,
+    GROUP_NUMBERS,
     ISOLATION,
     LATEST,
-    LOCK_DURATION,
     OFFSET_RESET,
-    RECORD_LOCKS,
-    SHARE_HEARTBEAT_INTERVAL,
-    SHARE_SESSION_TIMEOUT,
+    RENEW_ENABLE,
+    SHARE_ASSIGNMENT_INTERVAL,
     ConfigSource,
     ConfigSynonym,
     ConfigType,
@@ -34,6 +32,14 @@ from ..config.broker_config import CONFIG_TYPES, DEFAULT_PROPERTIES, DYNAMIC_KEY
 from ..config.dynamic_configs import OF_CONTROLLERS
 from .view import ClusterImage, ClusterView
 
+_GROUP_DEFAULTS: Mapping[str, str] = {
+    OFFSET_RESET: LATEST,
+    ISOLATION: "read_uncommitted",
+    RENEW_ENABLE: "true",
+    GROUP_ASSIGNMENT_INTERVAL: "0",
+    SHARE_ASSIGNMENT_INTERVAL: "0",
+}
+"""The configs of groups for which brokers have no key."""
 BROKER_KEYS: Mapping[str, str] = {
     "segment.bytes": "log.segment.bytes",
     "segment.ms": "log.roll.ms",
@@ -258,26 +264,29 @@ def _described_security(config: BrokerConfig, image: ClusterImage) -> list[Descr
 
 
 def describe_group(group_id: str, config: BrokerConfig, image: ClusterImage) -> list[DescribedConfig]:
-    """Every config of a group: its own over what this broker would have for it."""
+    """Every config of a group: its own over what this broker would have for it, by its key `group.` and the config."""
     own = image.group_configs.get(group_id, {})
-    defaults = {
-        GROUP_SESSION_TIMEOUT: str(config.group_consumer_session_timeout_ms),
-        GROUP_HEARTBEAT_INTERVAL: str(config.group_consumer_heartbeat_interval_ms),
-        SHARE_SESSION_TIMEOUT: str(config.group_share_session_timeout_ms),
-        SHARE_HEARTBEAT_INTERVAL: str(config.group_share_heartbeat_interval_ms),
-        LOCK_DURATION: str(config.group_share_record_lock_duration_ms),
-        DELIVERY_LIMIT: str(config.group_share_delivery_count_limit),
-        RECORD_LOCKS: str(config.group_share_partition_max_record_locks),
-        OFFSET_RESET: LATEST,
-        ISOLATION: "read_uncommitted",
-    }
-    places = [(own, ConfigSource.DYNAMIC_GROUP_CONFIG), (defaults, ConfigSource.DEFAULT_CONFIG)]
     described = []
-    for key in sorted(defaults):
-        synonyms = tuple(ConfigSynonym(key, values[key], source) for values, source in places if key in values)
-        kind = ConfigType.STRING if key in (OFFSET_RESET, ISOLATION) else ConfigType.INT
-        described.append(DescribedConfig(key, synonyms[0].value, kind, is_read_only=False, synonyms=synonyms))
+    for key in sorted(GROUP_CONFIGS):
+        default = _GROUP_DEFAULTS.get(key)
+        synonyms = (
+            *([ConfigSynonym(key, own[key], ConfigSource.DYNAMIC_GROUP_CONFIG)] if key in own else ()),
+            *(
+                _broker_synonyms(f"group.{key}", config, image)
+                if default is None
+                else (ConfigSynonym(key, default, ConfigSource.DEFAULT_CONFIG),)
+            ),
+        )
+        described.append(
+            DescribedConfig(key, synonyms[0].value, _group_type(key), is_read_only=False, synonyms=synonyms)
+        )
     return described
+
+
+def _group_type(key: str) -> ConfigType:
+    if key in GROUP_NUMBERS:
+        return ConfigType.INT
+    return ConfigType.BOOLEAN if key == RENEW_ENABLE else ConfigType.STRING
 
 
 def describe_all_brokers(image: ClusterImage) -> list[DescribedConfig]:

@@ -14,6 +14,7 @@ metadata        answers Metadata and DescribeCluster from the cluster image.
 versions        answers ApiVersions.
 forwarding      passes requests on to the active controller.
 configs         answers DescribeConfigs.
+group_configs   refuses configs of groups that are beyond the broker's keys, and forwards the others.
 delete_records  raises the log start, and answers once the ISR has followed.
 log_dirs        answers DescribeLogDirs.
 coordinators    finds the coordinator of a group, of a transactional id or of a share-partition.

@@ -28,6 +28,8 @@ class ConfigHandlers:
                 raise KafkaError(ErrorCode.unknown_topic_or_partition, f"topic {name!r} does not exist")
             return describe_topic(image.topics[name].configs, self._config, image)
         if resource_type == ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.invalid_request, "a group needs a name")
             return describe_group(name, self._config, image)
         if resource_type != ResourceType.BROKER:
             raise KafkaError(ErrorCode.invalid_request, f"resource type {resource_type} has no configs here")

@@ -26,6 +26,7 @@ from .delete_records import DeleteRecordsHandler
 from .fetch import FetchHandler, FetchQuota
 from .forwarding import Forwarding
 from .group_admin import GroupAdminHandlers
+from .group_configs import GroupConfigHandlers
 from .group_offsets import OffsetCommitHandlers
 from .groups import GroupHandlers
 from .log_dirs import LogDirHandler
@@ -132,8 +133,13 @@ def _forwarded(services: HandlerServices) -> dict[int, Handler]:
     """What the active controller answers."""
     if services.controllers is None:
         return {}
-    timeout_s = services.config.request_timeout_ms / 1000
-    return Forwarding(services.controllers, timeout_s).table()
+    forwarding = Forwarding(services.controllers, services.config.request_timeout_ms / 1000)
+    groups = GroupConfigHandlers(services.view, services.config, forwarding)
+    return {
+        **forwarding.table(),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: groups.incremental_alter_configs,
+        ApiKey.ALTER_CONFIGS: groups.alter_configs,
+    }
 
 
 def _group_handlers(services: HandlerServices) -> dict[int, Handler]:

@@ -5,11 +5,12 @@
 | DescribeTransactions | an unknown transactional id | TRANSACTIONAL_ID_NOT_FOUND |
 | | an empty one | INVALID_REQUEST |
 | ListTransactions | some partition is still being read | COORDINATOR_LOAD_IN_PROGRESS |
+| | a pattern that RE2 does not take, or that costs too much | INVALID_REGULAR_EXPRESSION |
 | DescribeProducers | led elsewhere, or not there | NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION |
 
 States to filter by that do not exist are named in the response, and match nothing. A transaction's duration counts from
-its first partition; one at rest has none. Version 2, which filters by a pattern, is not offered: a pattern of RE2
-cannot be run here within a bound of time.
+its first partition; one at rest has none. A pattern of RE2 (KIP-1152) matches a whole transactional id. Its time is
+linear in its instructions and in the id, which may have 32 KiB, so their product has a limit.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ...protocol.messages.transactions import (
     TopicResponse,
 )
 from ...protocol.net import SLICED_ELEMENTS_MIN, Portions, RequestContext, Slices
+from ..groups.core.consumer.topics import MATCH_COST, PROGRAM_PER_ELEMENT, Pattern, compiled
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
 from ..transactions.coordinator import TransactionCoordinator
@@ -42,6 +44,8 @@ from ..transactions.core.transaction import Transaction
 
 DESCRIBE_COST: Final = 2
 """What the description of a transaction costs on the loop besides its partitions, in elements of `pace`."""
+MATCH_WORK_MAX: Final = 5_000_000
+"""Instructions of a pattern times characters of a transactional id: one match takes 20 ms at most."""
 
 _STATES: Final = {state.label: state for state in TransactionState}
 
@@ -83,16 +87,37 @@ class TransactionAdminHandlers:
             )
         listed: list[ListTransactionsResponseTransactionState] = []
         states, ids = frozenset(request.state_filters), frozenset(request.producer_id_filters)
-        async for some in Slices(self._all()):
+        try:
+            pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
+            weight = 1 if pattern is None else await self._match_cost(pattern)
+        except KafkaError as refusal:
+            return ListTransactionsResponse(
+                error_code=refusal.code, unknown_state_filters=unknown, transaction_states=()
+            )
+        async for some in Slices(self._all(), weight=weight):
             for transaction, value in some:
                 name = transaction.transactional_id
-                if self._is_wanted(states, ids, request.duration_filter, value):
+                is_wanted = self._is_wanted(states, ids, request.duration_filter, value)
+                if is_wanted and (pattern is None or pattern.fullmatch(name)):
                     listed.append(
                         ListTransactionsResponseTransactionState(
                             transactional_id=name, producer_id=value.producer_id, transaction_state=value.state.label
                         )
                     )
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(listed))
+
+    async def _match_cost(self, pattern: Pattern) -> float:
+        """Return what it costs to match the longest transactional id, in elements of `pace`. Raise
+        INVALID_REGULAR_EXPRESSION if that is too much.
+        """
+        longest = 0
+        async for some in Slices(self._all()):
+            longest = max([longest, *[len(transaction.transactional_id) for transaction, _ in some]])
+        work = pattern.programsize * longest
+        if work > MATCH_WORK_MAX:
+            message = f"the pattern has {pattern.programsize} instructions, a transactional id {longest} characters"
+            raise KafkaError(ErrorCode.invalid_regular_expression, message)
+        return MATCH_COST + work / PROGRAM_PER_ELEMENT
 
     def _all(self) -> Iterator[tuple[Transaction, TransactionValue]]:
         for active in list(self._transactions.shards):

@@ -5,7 +5,8 @@
 | InitProducerId | without a transactional id | any broker answers; COORDINATOR_LOAD_IN_PROGRESS while it has no ids |
 | | an empty transactional id; a producer id without an epoch, or the reverse | INVALID_REQUEST |
 | | a timeout above `transaction.max.timeout.ms`, or below 1 | INVALID_TRANSACTION_TIMEOUT |
-| AddPartitionsToTxn | an unknown partition, to be added | UNKNOWN_TOPIC_OR_PARTITION; others OPERATION_NOT_ATTEMPTED |
+| AddPartitionsToTxn | an internal topic, from a client: a marker is no record of it | TOPIC_AUTHORIZATION_FAILED |
+| | an unknown partition | UNKNOWN_TOPIC_OR_PARTITION; those beside it OPERATION_NOT_ATTEMPTED |
 | | to be verified, and not in the transaction | TRANSACTION_ABORTABLE; before version 5 INVALID_TXN_STATE |
 | all | not coordinated here, or still being read | NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS |
 | | fenced | PRODUCER_FENCED; INVALID_PRODUCER_EPOCH to clients that do not know it |
@@ -15,10 +16,10 @@ AddPartitionsToTxn from version 4 on comes from brokers, for any number of trans
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
+from ...protocol import INTERNAL_TOPICS, OUTSIDE, REMOTE_LOG_METADATA_TOPIC, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 from ...protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -46,6 +47,7 @@ INIT_KNOWS_FENCED: Final = 4
 ADD_KNOWS_FENCED: Final = 2
 END_KNOWS_FENCED: Final = 2
 """The versions from which a request's senders know PRODUCER_FENCED (KIP-588)."""
+CLOSED_TOPICS: Final = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
 ADD_BATCHED_SINCE: Final = 4
 KNOWS_ABORTABLE_SINCE: Final = 5
 END_BUMPS_SINCE: Final = 5
@@ -122,23 +124,26 @@ class TransactionHandlers:
         producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         topics = request.v3_and_below_topics
         names = await _names(topics)
-        codes = await self._absent(names)
+        codes = await self._refused(names, CLOSED_TOPICS)
         if not codes:
             error = await self._add(request.v3_and_below_transactional_id, producer, names)
             codes = dict.fromkeys(names, _known(error, context, ADD_KNOWS_FENCED))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _by_topic(topics, codes))
 
-    async def _absent(self, names: frozenset[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-        """Return the answers where some of the partitions do not exist; nothing where all do."""
+    async def _refused(
+        self, names: frozenset[TopicPartition], closed: Collection[str] = ()
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Return the answers where some of the partitions do not exist, or are of a closed topic; else nothing."""
         codes: dict[TopicPartition, ErrorCode] = {}
-        is_any_absent = False
+        other = ErrorCode.operation_not_attempted
         async for some in Slices(names, free=SLICED_ELEMENTS_MIN):
             for name in some:
-                is_absent = self._view.image.partition(name) is None
-                is_any_absent = is_any_absent or is_absent
-                absent, other = ErrorCode.unknown_topic_or_partition, ErrorCode.operation_not_attempted
-                codes[name] = absent if is_absent else other
-        return codes if is_any_absent else {}
+                if name.topic in closed:
+                    codes[name] = ErrorCode.topic_authorization_failed
+                else:
+                    is_absent = self._view.image.partition(name) is None
+                    codes[name] = ErrorCode.unknown_topic_or_partition if is_absent else other
+        return codes if any(code is not other for code in codes.values()) else {}
 
     async def _of_broker(
         self, transaction: AddPartitionsToTxnTransaction, version: int
@@ -146,6 +151,9 @@ class TransactionHandlers:
         topics = transaction.topics
         names = await _names(topics)
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
+        codes = await self._refused(names)
+        if codes:
+            return await _by_topic(topics, codes)
         if transaction.verify_only:
             codes = self._verify(transaction.transactional_id, producer, names)
             if version < KNOWS_ABORTABLE_SINCE:
@@ -155,14 +163,14 @@ class TransactionHandlers:
                 }
         else:
             bumps = EPOCH_BUMP_SINCE if version >= KNOWS_ABORTABLE_SINCE else 0
-            codes = await self._absent(names)
-            if not codes:
-                codes = dict.fromkeys(names, await self._add(transaction.transactional_id, producer, names, bumps))
+            codes = dict.fromkeys(names, await self._add(transaction.transactional_id, producer, names, bumps))
         return await _by_topic(topics, codes)
 
     def _verify(
         self, transactional_id: str, producer: Producer, names: frozenset[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
+        if not transactional_id:
+            return dict.fromkeys(names, ErrorCode.invalid_request)
         try:
             verified = self._transactions.verify(transactional_id, producer, names)
         except KafkaError as error:

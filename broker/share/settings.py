@@ -17,6 +17,7 @@ from ...protocol.wire import (
     OFFSET_RESET,
     READ_COMMITTED_GROUP,
     RECORD_LOCKS,
+    RENEW_ENABLE,
     reset_before_ms,
 )
 from ..config.broker_config import BrokerConfig
@@ -65,6 +66,7 @@ def group_settings(config: BrokerConfig, configs: Mapping[str, str]) -> GroupSha
                 config.group_share_min_record_lock_duration_ms,
                 config.group_share_max_record_lock_duration_ms,
             ),
+            may_renew=configs.get(RENEW_ENABLE, "true").lower() == "true",
         ),
         is_read_committed=configs.get(ISOLATION) == READ_COMMITTED_GROUP,
         reset=OffsetReset.EARLIEST if reset == EARLIEST else OffsetReset.LATEST,

@@ -77,7 +77,7 @@ from .index import (
 )
 from .producer_snapshot import decode_snapshot, decoded_slices, encode_snapshot
 from .producer_state import AppendOrigin, ProducerStateEntry
-from .producers import ProducerStateManager
+from .producers import OpenTransaction, ProducerStateManager
 from .replica_copy import Restart
 from .segment_indexes import SegmentIndexes
 from .validation import check_size
@@ -142,6 +142,7 @@ __all__ = [
     "NaturalInt",
     "OffsetIndex",
     "OffsetPosition",
+    "OpenTransaction",
     "Paths",
     "PositiveInt",
     "PositiveLong",

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from ...light_dataclass import dataclass
 from ...protocol import ErrorCode, KafkaError
@@ -55,6 +55,14 @@ RECENT_MAX: Final = 16
 
 EXPIRE_SLICE: Final = 2_048
 """The number of producers whose age is looked at in one go: about a millisecond."""
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that no marker has ended yet, as its log knows it."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +126,8 @@ class ProducerStateManager:
         self._recent: dict[int, ProducerStateEntry] = {}
         """The entries that were unpacked or stored last: a check is followed by its apply, a batch by the next one."""
         self._producers_max = producers_max
-        self._open: list[int] = []
-        """First offsets of the open transactions, sorted."""
+        self._open: list[tuple[int, int]] = []
+        """(first offset, producer id) of the open transactions, sorted."""
         self._unreplicated: list[tuple[int, int]] = []
         """(first offset, marker's offset) of completed transactions, sorted."""
         self._map_end_offset = end_offset
@@ -166,7 +174,7 @@ class ProducerStateManager:
             )
         self._entries[entry.producer_id] = pack_entry(entry)
         if entry.current_txn_first_offset is not None:
-            self._open.append(entry.current_txn_first_offset)
+            self._open.append((entry.current_txn_first_offset, entry.producer_id))
 
     @property
     def map_end_offset(self) -> int:
@@ -180,15 +188,23 @@ class ProducerStateManager:
     @property
     def first_undecided_offset(self) -> int | None:
         """The first offset of the oldest open transaction; None without one."""
-        return self._open[0] if self._open else None
+        return self._open[0][0] if self._open else None
+
+    @property
+    def oldest_open(self) -> OpenTransaction | None:
+        """The open transaction with the lowest first offset; None without one."""
+        if not self._open:
+            return None
+        first_offset, producer_id = self._open[0]
+        return OpenTransaction(producer_id, self._entry(producer_id).producer_epoch, first_offset)
 
     @property
     def first_unstable_offset(self) -> int | None:
         """The offset at which a transaction holds the last stable offset; None without one (KIP-98)."""
         if not self._unreplicated:
-            return self._open[0] if self._open else None
+            return self._open[0][0] if self._open else None
         first_unreplicated = self._unreplicated[0][0]
-        return min(self._open[0], first_unreplicated) if self._open else first_unreplicated
+        return min(self._open[0][0], first_unreplicated) if self._open else first_unreplicated
 
     def is_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
         """Return whether a transaction of the producer's epoch is open in this log, so that it was verified already."""
@@ -258,7 +274,7 @@ class ProducerStateManager:
         if header.is_transactional:
             self._guards.pop(header.producer_id, None)
         if entry.current_txn_first_offset is None and after.current_txn_first_offset is not None:
-            insort(self._open, after.current_txn_first_offset)
+            insort(self._open, (after.current_txn_first_offset, header.producer_id))
         return None
 
     def advance_to(self, end_offset: int) -> None:
@@ -343,8 +359,9 @@ class ProducerStateManager:
         first_offset = entry.current_txn_first_offset
         if first_offset is None:
             return None
-        slot = bisect_left(self._open, first_offset)
-        assert self._open[slot] == first_offset, (self._open, entry)
+        opened = (first_offset, header.producer_id)
+        slot = bisect_left(self._open, opened)
+        assert self._open[slot] == opened, (self._open, entry)
         del self._open[slot]
         # Until the marker is committed a new leader may not have it, so the transaction still holds the LSO.
         last_offset = header.base_offset
@@ -353,7 +370,7 @@ class ProducerStateManager:
             producer_id=header.producer_id,
             first_offset=first_offset,
             last_offset=last_offset,
-            last_stable_offset=self._open[0] if self._open else last_offset + 1,
+            last_stable_offset=self._open[0][0] if self._open else last_offset + 1,
             is_aborted=marker.type is ControlType.ABORT,
         )
 

@@ -265,7 +265,7 @@ class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
 
 @message
 class ListTransactionsResponseTransactionState(Message):
-    """Versions 0 to 1."""
+    """Versions 0 to 2."""
 
     transactional_id: str
     producer_id: int
@@ -274,7 +274,7 @@ class ListTransactionsResponseTransactionState(Message):
 
 @message
 class ListTransactionsResponse(WithError):
-    """Versions 0 to 1."""
+    """Versions 0 to 2."""
 
     throttle_time_ms: int = 0
     error_code: ErrorCode = ErrorCode.none
@@ -284,9 +284,10 @@ class ListTransactionsResponse(WithError):
 
 @message
 class ListTransactionsRequest(Request[ListTransactionsResponse]):
-    """Versions 0 to 1."""
+    """Versions 0 to 2."""
 
     api_key: ClassVar[int] = 66
     state_filters: tuple[str, ...] = ()
     producer_id_filters: tuple[int, ...] = ()
-    duration_filter: int = -1  # Version 1.
+    duration_filter: int = -1  # Versions 1 to 2.
+    transactional_id_pattern: str | None = None  # Version 2.

@@ -4,6 +4,7 @@ plan       decides every copy, proof and deletion of one partition: `plan(view, 
 view       holds what the plan looks at: one partition at one moment.
 retention  computes what retention by size and time asks to delete.
 warming    decides what a thin replica takes back from the tier.
+held_back  says which open transaction holds back the copies, and when that is reported.
 guess      says where a batch probably is while the index of its segment is fetched.
 quota      is a token bucket in bytes per second.
 """

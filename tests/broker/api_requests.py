@@ -107,6 +107,7 @@ from tierfetch.tests.broker.api_scene import (
     new_topic,
     produced,
     syncing,
+    together,
 )
 
 
@@ -207,6 +208,28 @@ async def add_partitions_to_txn(scene: Scene, ask: Ask) -> None:
     )
     await ask(adding(transactional_id, producer, TOPIC, version=ask.version))
     await ask(adding(UNKNOWN, stranger, TOPIC, MOVING, version=ask.version))
+    if ask.version < 4:
+        await ask(adding(transactional_id, producer, TOPIC, "__consumer_offsets", "absent", version=ask.version))
+        return
+    other_id = scene.unique("adding")
+    other = await scene.transactional(other_id)
+    await ask(
+        together(
+            adding(transactional_id, producer, TOPIC, verifies=True, version=ask.version),
+            adding(UNKNOWN, stranger, TOPIC, verifies=True, version=ask.version),
+            adding(other_id, other, TOPIC, MOVING, version=ask.version),
+        )
+    )
+    newer = replace(producer, producer_epoch=producer.producer_epoch + 1)
+    for verifies in (True, False):
+        await ask(
+            together(
+                adding(other_id, other, TOPIC, "absent", verifies=verifies, version=ask.version),
+                adding(transactional_id, newer, TOPIC, verifies=verifies, version=ask.version),
+                adding("", stranger, TOPIC, verifies=verifies, version=ask.version),
+            )
+        )
+    await ask(adding(transactional_id, producer, TOPIC, MOVING, verifies=True, version=ask.version))
 
 
 @question(ApiKey.ADD_OFFSETS_TO_TXN)
@@ -268,6 +291,9 @@ async def describe_transactions(_: Scene, ask: Ask) -> None:
 async def list_transactions(_: Scene, ask: Ask) -> None:
     await ask(ListTransactionsRequest())
     await ask(ListTransactionsRequest(state_filters=("Ongoing", "Lost")))
+    if ask.version >= 2:
+        for pattern in (OPEN, f"{OPEN[:2]}.*", OPEN[:2], ""):
+            await ask(ListTransactionsRequest(transactional_id_pattern=pattern))
 
 
 # The cluster.

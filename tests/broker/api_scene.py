@@ -385,9 +385,9 @@ def produced(topic_id: UUID, name: str = TOPIC, partition: int = 0) -> ProduceRe
 
 
 def adding(
-    transactional_id: str, producer: InitProducerIdResponse, *topics: str, version: int
+    transactional_id: str, producer: InitProducerIdResponse, *topics: str, version: int, verifies: bool = False
 ) -> AddPartitionsToTxnRequest:
-    """Return a client's request before version 4, and a broker's from there on."""
+    """Return a client's request before version 4, and a broker's from there on, which may only verify."""
     some = tuple(AddPartitionsToTxnTopic(name=name, partitions=(0,)) for name in topics)
     if version < 4:
         return AddPartitionsToTxnRequest(
@@ -400,9 +400,15 @@ def adding(
         transactional_id=transactional_id,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
+        verify_only=verifies,
         topics=some,
     )
     return AddPartitionsToTxnRequest(transactions=(transaction,))
+
+
+def together(*requests: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest:
+    """Return one broker's request for the transactional ids of all."""
+    return AddPartitionsToTxnRequest(transactions=tuple(each for request in requests for each in request.transactions))
 
 
 def joining(group_id: str, member_id: str) -> JoinGroupRequest:

@@ -253,7 +253,9 @@ async def test_what_followed_replicas_cost(subject: Subject, host: Host) -> None
 async def test_the_tier(subject: Subject, host: Host, tier: Tier) -> None:
     led = await host.topic("led", 1)
     await host.topic("followed", 2, 1)
-    tier.lags[led.partition] = CopyLag(segments=2, bytes=2048, is_held_up=True)
+    tier.lags[led.partition] = CopyLag(
+        segments=2, bytes=2048, is_held_up=True, transaction_ms=2500, is_transaction_hanging=True
+    )
     tier.counters.copied_bytes = 512
     tier.counters.errors["copy"] += 3
     tier.unready = 4
@@ -262,6 +264,8 @@ async def test_the_tier(subject: Subject, host: Host, tier: Tier) -> None:
     assert scrape.value("tierfetch_remote_copy_lag_bytes", topic="led", partition="0") == 2048
     assert scrape.value("tierfetch_remote_copy_lag_bytes", topic="followed", partition="0") is None
     assert scrape.value("tierfetch_remote_copy_held_up", topic="led", partition="0") == 1
+    assert scrape.value("tierfetch_remote_copy_transaction_seconds", topic="led", partition="0") == 2.5
+    assert scrape.value("tierfetch_remote_copy_hanging_transactions") == 1
     assert scrape.value("tierfetch_remote_copied_bytes_total") == 512
     assert scrape.value("tierfetch_remote_errors_total", work="copy") == 3
     assert scrape.value("tierfetch_remote_log_metadata_unready") == 4

@@ -21,6 +21,7 @@ KEYS = {
     "remote.log.manager.copy.timeout.ms": "copy_timeout_ms",
     "request.timeout.ms": "request_timeout_ms",
     "remote.log.metadata.custom.metadata.max.bytes": "custom_metadata_max_bytes",
+    "transaction.max.timeout.ms": "transaction_max_timeout_ms",
     "remote.log.reader.threads": "reader_threads",
     "remote.fetch.max.wait.ms": "fetch_max_wait_ms",
     "remote.list.offsets.request.timeout.ms": "list_offsets_timeout_ms",

@@ -69,8 +69,12 @@ def test_G1_a_group_has_configs_of_its_own(cluster: Harness) -> None:
     ("key", "good", "bad"),
     [
         ("share.session.timeout.ms", ["50000"], ["0", "x"]),
-        ("share.record.lock.duration.ms", ["20000"], ["-1"]),
-        ("share.delivery.count.limit", ["3"], [str(1 << 31)]),
+        ("share.record.lock.duration.ms", ["20000", "1000"], ["-1", "999"]),
+        ("share.delivery.count.limit", ["3", "2"], [str(1 << 31), "1"]),
+        ("share.partition.max.record.locks", ["100"], ["99"]),
+        ("share.assignment.interval.ms", ["1", "0"], ["-1"]),
+        ("consumer.assignment.interval.ms", ["1", "0"], ["-1"]),
+        ("share.renew.acknowledge.enable", ["true", "False"], ["1", ""]),
         ("share.isolation.level", ["read_committed", "read_uncommitted"], ["committed", ""]),
         (
             "share.auto.offset.reset",

@@ -55,10 +55,15 @@ class Conversation:
     async def _send(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
         return await self._client.send(self._address, request, max_version=version)
 
-    async def produce(self, records: bytes | None, *, acks: int = -1, partition: int = 0) -> tuple[Any, ...]:
-        """(error, first offset, whether the broker gave the time)."""
+    async def produce(
+        self, records: bytes | None, *, acks: int = -1, partition: int = 0, transactional_id: str | None = None
+    ) -> tuple[Any, ...]:
+        """(error, first offset, whether the broker gave the time). In a transaction before version 12, which would add
+        the partition to it.
+        """
         topic = ProduceTopic((ProducePartition(partition, records),), topic=self._topic)
-        answer = await self.ask(ApiKey.PRODUCE, ProduceRequest(acks=acks, timeout_ms=10_000, topics=(topic,)), BY_NAME)
+        request = ProduceRequest(acks=acks, timeout_ms=10_000, topics=(topic,), transactional_id=transactional_id)
+        answer = await self.ask(ApiKey.PRODUCE, request, BY_NAME if transactional_id is None else BY_NAME - 1)
         ((found,),) = (each.partitions for each in answer.topics)
         return found.error_code.name, found.base_offset, found.log_append_time_ms > 0
 

@@ -23,7 +23,13 @@ from tierfetch.log.core import producers as producers_module
 from tierfetch.log.core.packed_producer import PackedEntry, pack_entry, unpack_entry
 from tierfetch.log.core.producer_snapshot import DECODED_SLICE_ENTRIES, SLICE_ENTRIES, decoded_slices
 from tierfetch.log.core.producer_state import BatchMetadata, ProducerStateEntry
-from tierfetch.log.core.producers import EXPIRE_SLICE, RECENT_MAX, AppendOrigin, CompletedTransaction
+from tierfetch.log.core.producers import (
+    EXPIRE_SLICE,
+    RECENT_MAX,
+    AppendOrigin,
+    CompletedTransaction,
+    OpenTransaction,
+)
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.records import (
     CONTROL_BIT,
@@ -291,6 +297,17 @@ def test_an_aborted_transaction_is_listed_with_the_last_stable_offset_of_its_mom
     assert manager.first_unstable_offset == 0
     manager.on_high_watermark(5)  # the first two markers are committed
     assert manager.first_unstable_offset == 2
+
+
+def test_the_oldest_open_transaction_is_told_with_its_producer():
+    manager = producers(batch(0, pid=1), transactional(1, pid=3, epoch=4), transactional(2, pid=2))
+    assert manager.oldest_open == OpenTransaction(3, 4, 1)
+    loaded = ProducerStateManager.from_snapshot(manager.snapshot(), 3)
+    assert loaded.oldest_open == manager.oldest_open
+    manager.apply(marker_batch(3, pid=3, epoch=4), marker=end(ABORT))
+    assert manager.oldest_open == OpenTransaction(2, 0, 2), "the other one has ended, if not committed yet"
+    manager.apply(marker_batch(4, pid=2), marker=end(COMMIT))
+    assert manager.oldest_open is None
 
 
 def test_a_marker_without_a_transaction_ends_nothing_but_is_remembered():

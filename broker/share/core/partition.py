@@ -60,6 +60,8 @@ class ShareSettings:
     """group.share.partition.max.record.locks"""
     lock_ms: int = 30_000
     """group.share.record.lock.duration.ms"""
+    may_renew: bool = True
+    """share.renew.acknowledge.enable"""
 
 
 class FetchedBatch(NamedTuple):
@@ -274,8 +276,12 @@ class SharePartition:
         has to be written before it holds; None if nothing has to.
 
         What is below the start is finished already. Raise INVALID_RECORD_STATE for a record that the member does not
-        hold, INVALID_REQUEST for one that was never acquired.
+        hold, and for a renewed lock where the group has none; INVALID_REQUEST for one that was never acquired.
         """
+        if not self.settings.may_renew and any(item.type is AcknowledgeType.RENEW for item in ranges):
+            raise KafkaError(
+                ErrorCode.invalid_record_state, "locks are not renewed: share.renew.acknowledge.enable=false"
+            )
         for item in ranges:
             self._check_held(member, item)
         deadline_ms = now_ms + self.settings.lock_ms

@@ -470,6 +470,22 @@ def test_a_group_may_have_timeouts_of_its_own_within_the_limits_of_its_broker() 
     assert stage.tick(1) == ["x"]
 
 
+def test_a_group_may_gather_its_changes_for_longer() -> None:
+    own = ConsumerSettings().of({"consumer.assignment.interval.ms": "90000"})
+    assert own.assignment_interval_ms == 15_000, "the longest that is allowed"
+    stage, x, y = Stage(topics(a=2)), Client("x"), Client("y")
+    stage.settings = ConsumerSettings().of({"consumer.assignment.interval.ms": "2000"})
+    stage.hear(x)
+    stage.hear(y)
+    stage.now_ms += 1_999
+    stage.hear(x)
+    assert stage.group.target_epoch < stage.group.epoch
+    stage.now_ms += 1
+    stage.settle(x, y)
+    assert stage.group.state is ConsumerGroupState.STABLE
+    assert (len(x.partitions), len(y.partitions)) == (1, 1)
+
+
 def test_offsets_are_fenced_by_the_epoch_of_the_member() -> None:
     stage, x = Stage(topics(a=2)), Client("x")
     stage.hear(x)

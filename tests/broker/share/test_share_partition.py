@@ -325,3 +325,14 @@ def test_no_more_is_acquired_than_a_share_coordinator_can_keep() -> None:
     end = partition.end_offset
     assert acquire(partition, batches(1, start=end)) == ()
     assert 2 * RUNS_MAX <= BATCHES_MAX
+
+
+def test_a_lock_is_not_renewed_where_the_group_says_so() -> None:
+    partition = new(settings=ShareSettings(lock_ms=1_000, may_renew=False))
+    acquire(partition, batches(2))
+    with pytest.raises(KafkaError) as caught:
+        partition.acknowledge("m", [Acknowledged(0, 0, ACCEPT), Acknowledged(1, 1, RENEW)], 900)
+    assert caught.value.code is ErrorCode.invalid_record_state
+    assert states(partition) == [(0, 1, ACQUIRED, 1)]
+    assert partition.next_deadline_ms() == 1_000
+    assert partition.acknowledge("m", [Acknowledged(0, 1, ACCEPT)], 900) is not None

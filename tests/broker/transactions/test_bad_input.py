@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kio.schema.init_producer_id.v6 import InitProducerIdRequest as TwoPhaseInit
 
 from tierfetch.broker.environment import wall_clock_ms
 from tierfetch.broker.transactions.core.states import TransactionState
 from tierfetch.broker.transactions.verifier import TransactionVerifier
 from tierfetch.log.core import AppendOrigin
+from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Message, Request
+from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.messages.groups import LeaveGroupRequest, MemberIdentity, SyncGroupRequest
 from tierfetch.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -34,6 +39,7 @@ from tierfetch.tests.broker.groups.conversation import ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.transactions.test_brokers import CONFIGS, NONE, Producer, client, stable_and_end
 from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.protocol.test_every_version import framed
 
 __all__ = ["client"]
 
@@ -243,6 +249,22 @@ async def test_A2_partitions_that_are_not_there_are_not_added_nor_are_those_besi
     await producer.until_in(TransactionState.EMPTY)
 
 
+@pytest.mark.parametrize("topic", [GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__remote_log_metadata"])
+async def test_A2_a_client_adds_no_internal_topic_whose_records_a_marker_would_come_among(
+    nodes: Nodes, client: KafkaClient, topic: str
+) -> None:
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    producer = Producer(nodes, client, version=1)
+    await producer.init()
+    if topic not in nodes[1].view.image.topics:
+        await nodes.topic(topic, 1)
+    assert await producer.add(topic, "t") is ErrorCode.topic_authorization_failed
+    assert await producer.add("t", topic) is ErrorCode.operation_not_attempted
+    await producer.until_in(TransactionState.EMPTY)
+    assert await producer.add("t") is NONE
+
+
 @pytest.mark.parametrize("version", [0, 2])
 async def test_A2_a_topic_that_vanishes_holds_up_no_transaction(
     nodes: Nodes, client: KafkaClient, version: int
@@ -351,3 +373,31 @@ async def test_A1_a_log_that_was_cut_leaves_what_it_still_has(nodes: Nodes, clie
     assert await other.end() is NONE
     await other.until_in(TransactionState.COMPLETE_COMMIT)
     assert stable_and_end(nodes, 1, "t") == (3, 3)
+
+
+async def test_A2_two_phase_commit_is_not_offered_and_a_request_for_it_closes_its_connection(
+    nodes: Nodes, client: KafkaClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-939: InitProducerId of version 6 would leave a transaction open without a timeout."""
+    await nodes.start(1)
+    address = nodes[1].address
+    offered = await client.send(address, ApiVersionsRequest(client_software_name="a", client_software_version="1"))
+    (init,) = [api for api in offered.api_keys if api.api_key == ApiKey.INIT_PRODUCER_ID]
+    assert init.max_version == 5
+    two_phases = TwoPhaseInit(
+        transactional_id="tx",  # type: ignore[arg-type]
+        transaction_timeout=timedelta(minutes=1),  # type: ignore[arg-type]
+        enable2_pc=True,
+        keep_prepared_txn=False,
+    )
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    try:
+        writer.write(framed(struct.pack(">hhihB", ApiKey.INIT_PRODUCER_ID, 6, 1, -1, 0), two_phases))
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+    finally:
+        writer.close()
+    assert "INIT_PRODUCER_ID version 6" in caplog.text
+    producer = Producer(nodes, client)
+    await producer.init()
+    assert producer.epoch == 0, "the request before it left nothing"

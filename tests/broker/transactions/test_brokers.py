@@ -285,6 +285,7 @@ async def test_operators_see_what_is_open(nodes: Nodes, client: KafkaClient) -> 
         ListTransactionsRequest(state_filters=("Empty",)),
         ListTransactionsRequest(producer_id_filters=(producer.producer_id + 1,)),
         ListTransactionsRequest(duration_filter=60_000),
+        ListTransactionsRequest(transactional_id_pattern="t"),
     ):
         assert (await producer.send(1, nothing)).transaction_states == ()
     (known, unknown) = (
@@ -295,6 +296,29 @@ async def test_operators_see_what_is_open(nodes: Nodes, client: KafkaClient) -> 
     request = DescribeProducersRequest(topics=(TopicRequest(name="t", partition_indexes=(0,)),))
     (state,) = (await producer.send(1, request)).topics[0].partitions[0].active_producers
     assert (state.producer_id, state.current_txn_start_offset) == (producer.producer_id, 0)
+
+
+async def test_A2_a_pattern_of_transactional_ids_is_matched_with_whole_ids_and_costs_a_bounded_time(
+    nodes: Nodes, client: KafkaClient
+) -> None:
+    """KIP-1152."""
+    await nodes.start(1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    long = "t" * 10_000
+    assert (
+        await producer.send(1, InitProducerIdRequest(transactional_id=long, transaction_timeout_ms=60_000))
+    ).error_code is NONE
+
+    async def listed(pattern: str | None) -> ErrorCode | list[str]:
+        answer = await producer.send(1, ListTransactionsRequest(transactional_id_pattern=pattern))
+        return answer.error_code or sorted(each.transactional_id for each in answer.transaction_states)
+
+    assert await listed(None) == await listed("") == await listed("t.*") == [long, "tx"]
+    assert await listed("t[xyz]") == ["tx"]
+    assert await listed("x") == []
+    for refused in ("(", "(?:(?:a{50}){50}){50}", "(?:t?){400}t{400}"):
+        assert await listed(refused) is ErrorCode.invalid_regular_expression, refused
 
 
 async def test_a_request_waits_for_the_end_of_the_transaction_before(nodes: Nodes, client: KafkaClient) -> None:

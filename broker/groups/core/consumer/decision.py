@@ -6,11 +6,17 @@ A `Decision` gathers records (`core.decided`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
 from .....light_dataclass import dataclass
-from .....protocol.wire import GROUP_HEARTBEAT_INTERVAL, GROUP_SESSION_TIMEOUT
+from .....protocol.wire import (
+    ASSIGNMENT_INTERVAL_MAX_MS,
+    GROUP_ASSIGNMENT_INTERVAL,
+    GROUP_HEARTBEAT_INTERVAL,
+    GROUP_SESSION_TIMEOUT,
+)
 from ..decided import Decided
 from ..targeted import SETTLING_INTERVAL_MIN_MS, GroupTimeouts, lost_at_once
 from .assignors import ASSIGNORS, Subscription
@@ -45,10 +51,15 @@ class ConsumerSettings(GroupTimeouts):
     assignors: tuple[str, ...] = ("uniform", "range")
     migration_policy: str = "bidirectional"
     regex_refresh_interval_ms: int = 600_000
+    assignment_interval_ms: int = 0
+    """A group's own `consumer.assignment.interval.ms`: its changes are gathered for so long, whatever its size."""
 
     def of(self, configs: Mapping[str, str]) -> ConsumerSettings:
         """Return what holds for a group that has these configs; limits of the broker hold nevertheless."""
-        return self.with_own(configs, GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL)
+        return replace(
+            self.with_own(configs, GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL),
+            assignment_interval_ms=min(int(configs.get(GROUP_ASSIGNMENT_INTERVAL, 0)), ASSIGNMENT_INTERVAL_MAX_MS),
+        )
 
 
 class Decision(Decided[ConsumerGroup]):
@@ -113,7 +124,8 @@ def gathering_ms(members: int) -> int:
 
 
 def _is_too_soon(group: ConsumerGroup, world: World) -> bool:
-    return group.assigned_ms is not None and world.now_ms - group.assigned_ms < gathering_ms(len(group.members))
+    least_ms = max(gathering_ms(len(group.members)), world.settings.assignment_interval_ms)
+    return group.assigned_ms is not None and world.now_ms - group.assigned_ms < least_ms
 
 
 def _bump(decision: Decision, world: World) -> None:
