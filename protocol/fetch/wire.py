@@ -59,6 +59,10 @@ REQUEST_ENDS_MAX: Final = 256
 """Ends of requests that are kept, read and written: one for each fetcher."""
 REQUEST_END_SIZE_MAX: Final = 256
 """A longer one is not kept."""
+REPEATED_MAX: Final = 256
+"""Requests, and responses, that are kept as they are read or written: whatever idles repeats the same."""
+REPEATED_SIZE_MAX: Final = 512
+"""A longer one is not kept."""
 
 _LOG_START_OFFSET_SINCE: Final = 5
 _SESSION_SINCE: Final = 7
@@ -153,6 +157,38 @@ def request_steps(reader: Reader, version: int) -> Steps[FetchRequest]:
         max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = limits_and_session
     else:
         max_wait_ms, min_bytes, max_bytes, isolation_level = reader.unpack(_LIMITS)
+    if session_id == 0 and reader.remaining <= REPEATED_SIZE_MAX:
+        data = bytes(reader.data[reader.position :])
+        rest, size, elements = _read_repeated_request(data, version, reader.flexible)
+        reader.position += size
+        reader.elements += elements
+    else:
+        rest = yield from _request_rest_steps(reader, version)
+    topics, forgotten, end = rest
+    return FetchRequest(
+        max_wait_ms,
+        min_bytes,
+        topics,
+        max_bytes,
+        isolation_level,
+        replica_id if is_old else end.replica_id,
+        end.replica_epoch,
+        session_id,
+        session_epoch,
+        forgotten,
+        end.rack_id,
+        end.cluster_id,
+    )
+
+
+@lru_cache(REPEATED_MAX)
+def _read_repeated_request(data: bytes, version: int, flexible: bool) -> tuple[_RequestRest, int, int]:
+    """And how many bytes and elements it has. Who has no session and waits asks for the same again and again."""
+    reader = Reader(memoryview(data), 0, flexible=flexible)
+    return run_to_end(_request_rest_steps(reader, version)), reader.position, reader.elements
+
+
+def _request_rest_steps(reader: Reader, version: int) -> Steps[_RequestRest]:
     layout = _partition_layout(version)
     topics = []
     for _ in range(reader.array_length()):
@@ -164,20 +200,7 @@ def request_steps(reader: Reader, version: int) -> Steps[FetchRequest]:
     read_end = _read_request_end if reader.remaining <= REQUEST_END_SIZE_MAX else _read_request_end.__wrapped__
     end, size = read_end(bytes(reader.data[reader.position :]), version, reader.flexible)
     reader.position += size
-    return FetchRequest(
-        max_wait_ms,
-        min_bytes,
-        tuple(topics),
-        max_bytes,
-        isolation_level,
-        replica_id if is_old else end.replica_id,
-        end.replica_epoch,
-        session_id,
-        session_epoch,
-        tuple(forgotten),
-        end.rack_id,
-        end.cluster_id,
-    )
+    return tuple(topics), tuple(forgotten), end
 
 
 class _RequestEnd(NamedTuple):
@@ -187,6 +210,10 @@ class _RequestEnd(NamedTuple):
     replica_id: int
     replica_epoch: int
     cluster_id: str | None
+
+
+_RequestRest = tuple[tuple[FetchTopic, ...], tuple[ForgottenTopic, ...], _RequestEnd]
+"""What follows the limits and the session."""
 
 
 @lru_cache(REQUEST_ENDS_MAX)
@@ -256,6 +283,21 @@ def _forgotten_steps(reader: Reader, version: int) -> Steps[ForgottenTopic]:
 
 
 def write_request(writer: Writer, request: FetchRequest, version: int) -> None:
+    if request.session_id == 0 and len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
+        writer.out += _written_request(request, version, writer.flexible)
+    else:
+        _write_request(writer, request, version)
+
+
+@lru_cache(REPEATED_MAX)
+def _written_request(request: FetchRequest, version: int, flexible: bool) -> bytes:
+    """The bytes of a request for one partition."""
+    writer = Writer(flexible=flexible)
+    _write_request(writer, request, version)
+    return bytes(writer.out)
+
+
+def _write_request(writer: Writer, request: FetchRequest, version: int) -> None:
     if version < _REPLICA_STATE_SINCE:
         writer.int32(request.replica_id)
     limits = request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level
@@ -323,6 +365,29 @@ def read_response(reader: Reader, version: int) -> FetchResponse:
 
 
 def read_response_steps(reader: Reader, version: int) -> Steps[FetchResponse]:
+    """A short response that has no records is kept, and returned again for the same bytes."""
+    if reader.remaining > REPEATED_SIZE_MAX:
+        return (yield from _response_body_steps(reader, version))
+    key = bytes(reader.data[reader.position :]), version, reader.flexible
+    found = _read_responses.get(key)
+    if found is not None:
+        reader.position = reader.end
+        return found
+    response = yield from _response_body_steps(reader, version)
+    if reader.position == reader.end and not any(
+        each.records for topic in response.topics for each in topic.partitions
+    ):
+        if len(_read_responses) >= REPEATED_MAX:
+            del _read_responses[next(iter(_read_responses))]
+        _read_responses[key] = response
+    return response
+
+
+_read_responses: dict[tuple[bytes, int, bool], FetchResponse] = {}
+"""The last ones, the oldest first, by their bytes after the header."""
+
+
+def _response_body_steps(reader: Reader, version: int) -> Steps[FetchResponse]:
     throttle_time_ms, code, session_id = read_response_start(reader, version)
     topics = []
     for _ in range(reader.array_length()):
@@ -420,6 +485,29 @@ def write_response(writer: Writer, response: FetchResponse, version: int) -> Non
 
 
 def response_steps(writer: Writer, response: FetchResponse, version: int) -> Steps[None]:
+    if _is_repeated(response):
+        writer.out += _written_response(response, version, writer.flexible)
+    else:
+        yield from _response_steps(writer, response, version)
+
+
+def _is_repeated(response: FetchResponse) -> bool:
+    """Whether the same may well be written again: it is about one partition, and has no records."""
+    if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
+        return False
+    answer = response.topics[0].partitions[0]
+    records = answer.records
+    return (records is None or (type(records) is bytes and not records)) and answer.aborted_transactions is None
+
+
+@lru_cache(REPEATED_MAX)
+def _written_response(response: FetchResponse, version: int, flexible: bool) -> bytes:
+    writer = Writer(flexible=flexible)
+    run_to_end(_response_steps(writer, response, version))
+    return bytes(writer.out)
+
+
+def _response_steps(writer: Writer, response: FetchResponse, version: int) -> Steps[None]:
     if version >= _SESSION_SINCE:
         start = _THROTTLE_ERROR_SESSION.pack(response.throttle_time_ms, response.error_code, response.session_id)
         writer.out += start

@@ -8,7 +8,9 @@ anything of them reaches the core.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
+from uuid import UUID
 
 from ...fetcher.core import DivergingEpoch
 from ...protocol import METADATA_TOPIC_ID, ErrorCode, KafkaError
@@ -63,12 +65,16 @@ SHOWN_MAX: Final = 10
 """Topics and partitions; of more, only their number is shown."""
 TEXT_MAX: Final = 200
 """Characters of what was asked for in place of the metadata log, in the refusal."""
+REPEATED_MAX: Final = 64
+"""Requests, and responses without records, that are kept: while nothing happens they are the same."""
 
 
 # Fetch.
 
 
+@lru_cache(REPEATED_MAX)
 def fetch_request(request: FetchRequest) -> WireFetchRequest:
+    """A replica of an idle quorum repeats its request: it gets the same one, which is written once."""
     partition = FetchPartition(
         partition=PARTITION,
         current_leader_epoch=request.epoch,
@@ -129,6 +135,18 @@ def fetch_response(request: WireFetchRequest, response: FetchResponse, records: 
     """`records`: what was read of the response's range, empty if there is none."""
     if response.error in REQUEST_ERRORS:
         return WireFetchResponse(topics=(), error_code=response.error)
+    topic = request.topics[0]
+    if isinstance(records, bytes) and not records:
+        return _without_records(topic.topic, topic.topic_id, response)
+    return _with_records(topic.topic, topic.topic_id, response, records)
+
+
+@lru_cache(REPEATED_MAX)
+def _without_records(topic: str, topic_id: UUID | None, response: FetchResponse) -> WireFetchResponse:
+    return _with_records(topic, topic_id, response, b"")
+
+
+def _with_records(topic: str, topic_id: UUID | None, response: FetchResponse, records: Part) -> WireFetchResponse:
     diverging, snapshot = response.diverging, response.snapshot_id
     partition = FetchPartitionResponse(
         PARTITION,
@@ -140,9 +158,9 @@ def fetch_response(request: WireFetchRequest, response: FetchResponse, records: 
         snapshot_id=None if snapshot is None else SnapshotId(snapshot.offset, snapshot.epoch),
         current_leader=LeaderIdAndEpoch(leader_id_of(response.leader), response.leader.epoch),
     )
-    topic, leader_id, at = request.topics[0], response.leader.leader_id, response.leader_endpoint
+    leader_id, at = response.leader.leader_id, response.leader_endpoint
     return WireFetchResponse(
-        topics=(FetchTopicResponse((partition,), topic.topic, topic.topic_id),),
+        topics=(FetchTopicResponse((partition,), topic, topic_id),),
         node_endpoints=() if leader_id is None or at is None else (NodeEndpoint(leader_id, at.host, at.port),),
     )
 

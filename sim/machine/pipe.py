@@ -4,15 +4,20 @@ Bytes pass as soon as they are there and the pipe is free. What is asked for fir
 later holds up nothing that can pass before it: while the packets of a slow sender are on their way, those of others
 pass. The pipe is idle only while nothing that is there waits.
 
-State: the times for which it is taken, from now on, in order and apart.
+State: the times for which it is taken, from now on, in order and apart. What is over is forgotten, so there is at most
+one for each piece that is under way, however long a world lives. Of more than `TIMES_MAX` the last two become one: what
+would have passed between them waits a little longer. Nothing passes earlier than it would without that limit.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import field
+from typing import Final
 
 from ...light_dataclass import dataclass
+
+TIMES_MAX: Final = 4_096
 
 
 @dataclass(slots=True, eq=False)
@@ -42,4 +47,6 @@ class Pipe:
         passed_s = free_s + left_s
         begins_s[first:last] = [begin_s]
         ends_s[first:last] = [passed_s]
+        if len(ends_s) > TIMES_MAX:
+            del begins_s[-1], ends_s[-2]
         return passed_s

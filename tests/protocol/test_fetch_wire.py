@@ -211,3 +211,57 @@ def test_F11_a_thin_followers_local_start_is_a_field_that_others_skip(version: i
     assert fetch_wire.read_request(reader_of(API, written, version), version) == request(thin)
     assert len(written) > len(our_bytes(API, fetch_wire.write_request, request(full), version))
     assert read_entity(reader_of(API, written, version), API.request_type(version)), "as every other node reads it"
+
+
+@given(request=FETCH_REQUEST, response=FETCH_RESPONSE, version=VERSIONS)
+def test_what_repeats_is_the_same_each_time(request: FetchRequest, response: FetchResponse, version: int) -> None:
+    for write, read, message in (
+        (fetch_wire.write_request, fetch_wire.read_request, request),
+        (fetch_wire.write_response, fetch_wire.read_response, response),
+    ):
+        written = our_bytes(API, write, message, version)
+        assert our_bytes(API, write, message, version) == written
+        sources = [reader_of(API, written, version) for _ in range(2)]
+        assert read(sources[0], version) == read(sources[1], version)
+        assert [source.remaining for source in sources] == [0, 0]
+
+
+def idle_request(offset: int, *, session_id: int = 0, partitions: int = 1) -> FetchRequest:
+    wanted = tuple(FetchPartition(number, fetch_offset=offset) for number in range(partitions))
+    return FetchRequest(500, 1, (FetchTopic(wanted, topic_id=UUID(int=1)),), session_id=session_id)
+
+
+def read_again(request: FetchRequest) -> FetchRequest:
+    return fetch_wire.read_request(reader_of(API, our_bytes(API, fetch_wire.write_request, request, 18), 18), 18)
+
+
+def response_of(records: bytes | None, offset: int) -> FetchResponse:
+    answer = FetchPartitionResponse(0, high_watermark=offset, records=records)
+    return FetchResponse((FetchTopicResponse((answer,), topic_id=UUID(int=1)),))
+
+
+def response_again(response: FetchResponse) -> FetchResponse:
+    return fetch_wire.read_response(reader_of(API, our_bytes(API, fetch_wire.write_response, response, 18), 18), 18)
+
+
+def test_what_an_idle_client_repeats_is_read_once() -> None:
+    assert read_again(idle_request(5)).topics is read_again(idle_request(5)).topics
+    assert read_again(idle_request(6)).topics[0].partitions[0].fetch_offset == 6
+    in_session = read_again(idle_request(5, session_id=3)), read_again(idle_request(5, session_id=3))
+    assert in_session[0].topics is not in_session[1].topics, "the next request of a session is another one"
+    assert response_again(response_of(b"", 5)) is response_again(response_of(b"", 5))
+    assert response_again(response_of(b"", 6)).topics[0].partitions[0].high_watermark == 6
+    assert response_again(response_of(b"x", 5)) is not response_again(response_of(b"x", 5)), "records are views"
+
+
+def test_little_is_kept_of_what_repeats() -> None:
+    kept = fetch_wire._read_repeated_request, fetch_wire._written_request, fetch_wire._written_response
+    for number in range(fetch_wire.REPEATED_MAX + 10):
+        read_again(idle_request(1_000 + number))
+        response_again(response_of(b"", 1_000 + number))
+        response_again(response_of(b"x", 1_000 + number))
+    assert [cache.cache_info().currsize for cache in kept] == [fetch_wire.REPEATED_MAX] * 3
+    assert len(fetch_wire._read_responses) == fetch_wire.REPEATED_MAX
+    before = fetch_wire._read_repeated_request.cache_info()
+    read_again(idle_request(5, partitions=fetch_wire.REPEATED_SIZE_MAX // 32))
+    assert fetch_wire._read_repeated_request.cache_info() == before, "what is long is not kept"
