@@ -86,7 +86,8 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> None:
 
 def begin_deleting(lab: Lab, topic: str) -> None:
     """Delete the topic; its files go in their own time."""
-    admin(lab.cluster).delete_topics([topic])[topic].result(STEP_TIMEOUT_S)
+    client = admin(lab.cluster)  # kept until the answer is there
+    client.delete_topics([topic])[topic].result(STEP_TIMEOUT_S)
 
 
 def wait_deleted(lab: Lab, topic: str) -> None:
