@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tierfetch.cli.options import table_console
-from tierfetch.model import Calibrations, System
+from tierfetch.model import Calibrations, MachineRates, System
 
 from ..lab.network import refusal
 from ..measure import command_line
@@ -113,8 +113,7 @@ def main(
     console = table_console()
     exit_on(signal.SIGTERM, signal.SIGHUP)
     if docs is not None:
-        docs.write_text(markdown(_read(path)))
-        console.print(f"written: {docs}")
+        _document(path, docs, console)
         return
     _check_choice(wanted, seed, links_mb_s, measured, networks=networks)
     constants = _chosen(measured, CALIBRATION)
@@ -126,23 +125,33 @@ def main(
     if calibration is not None:
         record.calibrations = Calibrations.read(calibration)
     labs = LiveLabs() if labs is None else labs
-    if record.rates is None:
-        with console.status("the machine: disk, loopback, checksums"):
-            record.rates = labs.machine(Path(path.parent if path.parent.exists() else "."))
+    machine = _machine(record, labs, console)
     systems = _systems(against, console)
     with _saying_what_is_left(record, systems, scenarios, runs, console):
         for system in systems:
-            session = Session(system, record, record.rates, console, labs)
+            session = Session(system, record, machine, console, labs)
             if measured or (calibration is None and not session.is_tested):
                 session.calibrate(calibration_runs, constants)
             session.test(scenarios, runs)
-        record.is_finished = True
-        record.write()
     print_tables(record, console, runs)
     console.print(_times(record))
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)
     console.print(f"Figures: {path}")
+
+
+def _document(path: Path, docs: Path, console: Console) -> None:
+    docs.write_text(markdown(_read(path)))
+    console.print(f"written: {docs}")
+
+
+def _machine(record: Record, labs: Labs, console: Console) -> MachineRates:
+    """Return what the machine can do: as it was measured when the session began, or now."""
+    if record.rates is None:
+        directory = record.path.parent
+        with console.status("the machine: disk, loopback, checksums"):
+            record.rates = labs.machine(directory if directory.exists() else Path("."))
+    return record.rates
 
 
 def _opened(path: Path, console: Console, *, resume: bool, again: bool) -> Record:
@@ -180,9 +189,11 @@ def _same(command: str) -> str:
 def _saying_what_is_left(
     record: Record, systems: Sequence[System], scenarios: Sequence[Scenario], runs: int, console: Console
 ) -> Iterator[None]:
-    """If the block is interrupted: by Ctrl-C, or by a signal that ends it."""
+    """If the block is interrupted: by Ctrl-C, or by a signal that ends it. Otherwise the session has ended."""
     try:
         yield
+        record.is_finished = True
+        record.write()
     except (KeyboardInterrupt, SystemExit):
         record.write()
         console.print("[yellow]Stopped; the same command continues. Left:[/]")

@@ -5,7 +5,7 @@
 With `consume` it also reads all of the topic that comes from then on, as consumers at the end of a log do.
 It is a process of its own, which can be run where clients are. It says `PRODUCING` once the first record is written.
 Records come in batches, to one partition after the other, so small that each partition gets one every `EVERY_S`: a look
-of some seconds sees the rate of each. A producer that was held up makes up for `LATE_MAX_S` and no more: else it
+of some seconds sees the rate of each. A producer that was held up makes up for `LATE_MAX_S` at most: else it
 would for a while write twice of what it should.
 """
 
@@ -26,7 +26,7 @@ CONSUME: Final = "consume"
 CONSUME_WAIT_MS: Final = 200
 RECORD_BYTES: Final = 1_000
 LOAD_RECORDS: Final = 250
-"""Of one batch at most."""
+"""One batch has as many at most."""
 EVERY_S: Final = 0.5
 LATE_MAX_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0

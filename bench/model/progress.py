@@ -34,7 +34,7 @@ SECONDS_PER_MINUTE: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Of one system. `seconds` None before its first run."""
+    """What one system still has to run. `seconds` None before its first run."""
 
     system: System
     scenarios: int

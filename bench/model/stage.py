@@ -31,7 +31,7 @@ class Stage(Protocol):
     """The cluster of one scenario."""
 
     def data(self, topic: str) -> AbstractContextManager[None]:
-        """The topic with its data, at rest; what was there before is gone."""
+        """The topic with its data, at rest; what was there before is deleted."""
         ...
 
     def load(self, topic: str) -> AbstractContextManager[None]:

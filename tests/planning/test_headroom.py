@@ -61,7 +61,7 @@ def test_what_producers_need_of_an_uplink_is_left_to_them() -> None:
     ):
         plan_replicas(full, Goal.replace({1: 3}))
     given_one = plan_replicas(full, Goal.replace({1: 3}), PlanOptions(throttle_bytes_per_s=MB))
-    assert given_one.throttle_bytes_per_s == MB, "whoever gives one has decided"
+    assert given_one.throttle_bytes_per_s == MB, "a throttle that is given is kept"
 
 
 def test_the_throttle_leaves_headroom_wherever_in_their_ranges_rates_are() -> None:

@@ -91,7 +91,7 @@ def test_each_partition_gets_records_every_half_a_second(partitions: int, produc
     assert turn_s <= EVERY_S or records == 1
 
 
-def test_a_producer_that_was_held_up_makes_up_for_a_second_and_no_more() -> None:
+def test_a_producer_that_was_held_up_makes_up_for_a_second_at_most() -> None:
     assert next_due(10.0, 0.25, 10.01) == 10.25, "in time"
     assert next_due(10.0, 0.25, 11.0) == 10.25, "late, and makes up for it"
     assert next_due(10.0, 0.25, 40.0) == 39.0, "held up for half a minute"
