@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -125,7 +126,9 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}, Python {platform.python_version()}"
 
 
+@cache
 def commit() -> str:
+    """Return the commit of the code, as it was when this process first asked."""
     here = Path(__file__).parent
     command = ["git", "describe", "--always", "--dirty"]
     done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)

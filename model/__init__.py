@@ -74,15 +74,18 @@ if TYPE_CHECKING:
         predict_replacement,
         read_cluster,
     )
+    from .resources import MOVES_SHARE_MIN, BetweenRacks, foreground_between_racks
     from .results import ModelResult, Obstacle
     from .sweep import RESULT_FIELDS, run_case, sweep_cases
     from .synthetic import total_by_broker
-    from .uncertainty import Prediction, outlook_of, predict
+    from .uncertainty import Prediction, at_worst, outlook_of, predict
 
 __all__ = [
     "CAUSES",
+    "MOVES_SHARE_MIN",
     "NO_BROKER",
     "RESULT_FIELDS",
+    "BetweenRacks",
     "Bools",
     "Bootstraps",
     "Broker",
@@ -119,10 +122,12 @@ __all__ = [
     "Spread",
     "System",
     "Topic",
+    "at_worst",
     "bootstraps_of",
     "combined",
     "complaint",
     "corrected",
+    "foreground_between_racks",
     "history_of",
     "learned",
     "located",
@@ -151,6 +156,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_door(
         __name__,
         {
+            "BetweenRacks": "resources",
             "Bools": "arrays",
             "Bootstraps": "bootstraps",
             "Broker": "inventory_parts",
@@ -170,6 +176,7 @@ if not TYPE_CHECKING:
             "InventoryError": "inventory",
             "Lesson": "core",
             "LogDir": "inventory_parts",
+            "MOVES_SHARE_MIN": "resources",
             "MachineRates": "calibration",
             "ModelResult": "results",
             "Moves": "moves",
@@ -188,9 +195,11 @@ if not TYPE_CHECKING:
             "Spread": "calibration",
             "System": "calibration",
             "Topic": "inventory_parts",
+            "at_worst": "uncertainty",
             "bootstraps_of": "bootstraps",
             "combined": "core",
             "corrected": "core",
+            "foreground_between_racks": "resources",
             "history_of": "core",
             "learned": "core",
             "moves_between": "moves",

@@ -53,6 +53,15 @@ class Path(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class BetweenRacks:
+    """Bytes for each second: on links [racks, racks], from row to column, out of racks [racks], and into them."""
+
+    links: Floats
+    out: Floats
+    into: Floats
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Resources:
     """All of a cluster's. `capacity` and `foreground` are [resources], the CPUs' shares of a byte CPU seconds."""
 
@@ -162,14 +171,10 @@ def _foreground(arrays: ClusterArrays, leader_cpu: float, follower_cpu: float) -
     rows, slots = np.nonzero(follows)
     follower = arrays.replicas[led][rows, slots]
     uploads = produce * arrays.tiered[arrays.topic[led]]
+    between = foreground_between_racks(arrays)
     written = sums(leader, produce, count)
     followed = sums(follower, produce[rows], count)
     sent = sums(leader, produce * follows.sum(axis=1) + uploads + arrays.consume[led], count)
-    racks = len(arrays.rack_names)
-    home, there, replicated = arrays.racks[leader], arrays.racks[follower], produce[rows]
-    links = np.zeros((racks, racks))
-    np.add.at(links, (home[rows], there), replicated)
-    between = np.where(np.eye(racks, dtype=np.bool_), 0.0, links)
     unread = np.zeros(count)
     cpu = (written + followed) * follower_cpu + sent * leader_cpu
     return np.concatenate(
@@ -180,10 +185,26 @@ def _foreground(arrays: ClusterArrays, leader_cpu: float, follower_cpu: float) -
             written + followed,
             cpu,
             np.zeros(2 * count),
-            links.ravel(),
-            between.sum(axis=1) + sums(home, uploads + arrays.consume[led], racks),
-            between.sum(axis=0) + sums(home, produce, racks),
+            between.links.ravel(),
+            between.out,
+            between.into,
             [0.0],
             [uploads.sum()],
         ]
+    )
+
+
+def foreground_between_racks(arrays: ClusterArrays) -> BetweenRacks:
+    """What leaves racks and comes to them without any move: replication, and what clients and the tier need."""
+    led = np.flatnonzero(arrays.leader != NO_BROKER)
+    leader, produce = arrays.leader[led], arrays.produce[led]
+    rows, slots = np.nonzero(arrays.in_sync[led] & (arrays.replicas[led] != leader[:, None]))
+    racks = len(arrays.rack_names)
+    home, there = arrays.racks[leader], arrays.racks[arrays.replicas[led][rows, slots]]
+    links = np.zeros((racks, racks))
+    np.add.at(links, (home[rows], there), produce[rows])
+    between = np.where(np.eye(racks, dtype=np.bool_), 0.0, links)
+    leaves = produce * arrays.tiered[arrays.topic[led]] + arrays.consume[led]
+    return BetweenRacks(
+        links, between.sum(axis=1) + sums(home, leaves, racks), between.sum(axis=0) + sums(home, produce, racks)
     )

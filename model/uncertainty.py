@@ -133,6 +133,16 @@ def _partial(name: str, seconds: Seconds, causes: Sequence[Cause], quicker: floa
     return Effect(name, 1 - part * (1 - 1 / quicker), 1 + part * (slower - 1))
 
 
+def at_worst(arrays: ClusterArrays) -> ClusterArrays:
+    """Return the cluster with as little capacity, and as much for producers to write, as the inventory's ranges allow:
+    what must hold in any case is computed from it.
+    """
+    for _, members in groups(arrays.unsure):
+        is_load = members[0].kind == "partition" or members[0].key == "latency_ms"
+        arrays = with_end(arrays, members, "high" if is_load else "low")
+    return arrays
+
+
 def with_end(arrays: ClusterArrays, members: Sequence[Unsure], end: End) -> ClusterArrays:
     """Return the cluster in which these figures are as low, or as high, as they may be."""
     changes: dict[str, Any] = {}

@@ -14,6 +14,7 @@ where they end, once those are warm. What it does not know: how long all that ta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +31,7 @@ from ..model import (
     Moves,
     Obstacle,
     Policy,
+    at_worst,
     bootstraps_of,
     moves_between,
 )
@@ -38,12 +40,12 @@ from .bounds import Bound, bound
 from .disks import even_disks
 from .forced import hand_over, place, place_apart
 from .goals import Goal, PlanOptions
-from .headroom import safe_throttle
+from .headroom import Passages, passages_of, safe_throttle, shares_of_waves
 from .leaders import even_leaders, leader_counts, thin_last
 from .placement import Indexes, Placement, RackRule, any_slot
 from .refining import refine
 from .tier_first import TierStep, bytes_after_tiering, tier_step
-from .waves import CATCH_UP, WHOLE, assign_waves
+from .waves import CATCH_UP, NOTHING_SHARED, WHOLE, Taken, assign_waves
 
 NAMED_MAX = 5
 """Partitions that a warning names; the rest is counted."""
@@ -106,8 +108,10 @@ def plan_replicas(arrays: ClusterArrays, goal: Goal, options: PlanOptions | None
         is_changed = any_slot(replicas != arrays.replicas)
     changed = np.flatnonzero(is_changed).astype(np.int32)
     moves = _moves(arrays, replicas, changed)
-    throttle = _throttle(arrays, moves, options)
-    waves = _waves(arrays, changed, moves, cost, throttle, options)
+    worst = at_worst(arrays)
+    passages = passages_of(worst, moves, options.headroom)
+    throttle = _throttle(worst, moves, passages, options)
+    waves = _waves(arrays, changed, moves, cost, throttle, passages, options)
     return ReplicaPlan(
         replicas=replicas,
         changed=changed,
@@ -182,12 +186,12 @@ def _moves(arrays: ClusterArrays, replicas: Ints, changed: Ints) -> Moves:
     return replace(found, partition=changed[found.partition])
 
 
-def _throttle(arrays: ClusterArrays, moves: Moves, options: PlanOptions) -> float:
+def _throttle(arrays: ClusterArrays, moves: Moves, passages: Passages, options: PlanOptions) -> float:
     if options.throttle_bytes_per_s is not None:
         return options.throttle_bytes_per_s
     leaders = arrays.leader[moves.partition]
     sources, targets = (_present(each, arrays.broker_count) for each in (leaders[leaders != NO_BROKER], moves.target))
-    spare = safe_throttle(arrays, sources, targets, options.headroom)
+    spare = safe_throttle(arrays, sources, targets, passages, options.headroom)
     return min(spare, arrays.throttle_bytes_per_s)
 
 
@@ -197,7 +201,13 @@ def _present(values: Ints | Indexes, count: int) -> Indexes:
 
 
 def _waves(
-    arrays: ClusterArrays, changed: Ints, moves: Moves, cost: Floats, throttle: float, options: PlanOptions
+    arrays: ClusterArrays,
+    changed: Ints,
+    moves: Moves,
+    cost: Floats,
+    throttle: float,
+    passages: Passages,
+    options: PlanOptions,
 ) -> Ints:
     """[N]. Partitions that only change their order come with the first wave."""
     waves = np.zeros(len(changed), dtype=np.int32)
@@ -212,15 +222,31 @@ def _waves(
     in_sync = arrays.in_sync[moving].sum(axis=1)
     order = np.lexsort((cost[moving], in_sync))
     more = _more_targets(moves.target.tolist(), first[order], count[order])
+    needs = np.maximum(cost / options.wave_s, arrays.produce / CATCH_UP)
     found = assign_waves(
         arrays.leader[moving].clip(0)[order].tolist(),
         moves.target[first][order].tolist(),
         np.ceil(loads[order].clip(0, 1) * WHOLE).astype(np.int64).clip(1).tolist(),
         options.partitions_per_wave,
         more,
+        _shared(moves, moving[order], needs, throttle, passages),
     )
     waves[np.searchsorted(changed, moving[order])] = found
     return waves
+
+
+def _shared(moves: Moves, ordered: Ints, needs: Floats, throttle: float, passages: Passages) -> Mapping[int, Taken]:
+    """Return what partitions take of what brokers share, by their places in this order."""
+    if not len(passages.move):
+        return NOTHING_SHARED
+    partitions, shared, shares = shares_of_waves(passages, moves.partition, needs, throttle)
+    by_partition = np.argsort(ordered)
+    places = by_partition[np.searchsorted(ordered, partitions, sorter=by_partition)]
+    units = np.ceil(shares.clip(0, 1) * WHOLE).astype(np.int64).clip(1)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for at, number, part in zip(places.tolist(), shared.tolist(), units.tolist(), strict=True):
+        found.setdefault(at, []).append((number, part))
+    return found
 
 
 def _more_targets(targets: list[int], first: Indexes, count: Indexes) -> dict[int, list[int]]:

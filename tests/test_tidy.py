@@ -171,7 +171,6 @@ SPLINTERS_WITH_A_REASON = {
     "pipeline/layouts/kafka.py": "one layout a file",
     "pipeline/reading/skipped.py": "what a query gets in place of what could not be read",
     "pipeline/reading/tail.py": "imported only for a table with a tail, for what it imports takes long",
-    "planning/headroom.py": "what a broker has to spare, apart from the plan that spends it",
     "protocol/net/admission.py": "limits as values and decisions, apart from the sockets",
     "quorum/core/high_watermark.py": "the rule that Raft's safety rests on, with a test and planted bugs of its own",
     "rlm/core/retention.py": "KIP-405's retention by size and time, apart from the plan that asks for it",

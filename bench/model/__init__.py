@@ -3,6 +3,9 @@
 scenario     says what is run. Calibration scenarios and test scenarios are never the same.
 draw         draws test scenarios from a seed.
 session      runs all scenarios in turn.
+stage        declares what it runs them on: a cluster for each.
+live         is that on real brokers.
+progress     says what of a session is left, and where its time went.
 lab          starts a cluster of two brokers or more for each system, with a tier that can be slow.
 replacement  loads a cluster, kills, wipes and replaces a broker, and times it from outside.
 producers    is the process that produces meanwhile.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.table import Table
 
-from tierfetch.cli.model.calibrate import measured_machine
 from tierfetch.cli.options import table_console
-from tierfetch.model import Calibrations, System
+from tierfetch.model import Calibrations, MachineRates, System
 
 from ..lab.network import refusal
 from ..measure import command_line
@@ -20,14 +21,18 @@ from ..options import exit_on, figures_option
 from ..systems import can_run_kafka
 from .draw import drawn
 from .judge import RUNS_MIN
+from .live import LiveLabs
+from .progress import left, time_rows
 from .record import Record
 from .report import markdown, print_tables
 from .scenario import CALIBRATION, NETWORKS, TESTS, Scenario
 from .session import Session
+from .stage import Labs
 
 CALIBRATION_RUNS = 3
 DRAWN = 30
-PROBE_BYTES = 128_000_000
+FREE_OPTIONS = ("--resume", "--again")
+"""Options with which a command is still the same one."""
 
 
 @click.command("model")
@@ -55,7 +60,8 @@ PROBE_BYTES = 128_000_000
     help="Test scenarios in which links limit: 6 to 12 brokers in racks with uplinks, in network namespaces (as root).",
 )
 @figures_option("model")
-@click.option("--resume", is_flag=True, help="Continue from what the file has, instead of beginning again.")
+@click.option("--resume", is_flag=True, help="Continue from what the file has, also from what another command left.")
+@click.option("--again", is_flag=True, help="Begin again, also where this command was stopped before its end.")
 @click.option(
     "--calibration",
     type=click.Path(path_type=Path, exists=True),
@@ -71,7 +77,9 @@ PROBE_BYTES = 128_000_000
 )
 @click.option("--keep-calibration", type=click.Path(path_type=Path), help="Write the measured constants here.")
 @click.option("--docs", type=click.Path(path_type=Path), help="Run nothing: write what the file has as this document.")
+@click.pass_obj
 def main(
+    labs: Labs | None,
     against: str,
     runs: int,
     calibration_runs: int,
@@ -82,6 +90,7 @@ def main(
     networks: bool,
     path: Path,
     resume: bool,
+    again: bool,
     calibration: Path | None,
     measured: tuple[str, ...],
     keep_calibration: Path | None,
@@ -96,38 +105,110 @@ def main(
       python -m bench model --networks                           where racks' uplinks limit (drawn: with --random)
       python -m bench model --random 7 --links-mb-s 20           where each broker's link limits
       python -m bench model --calibrate c-waves                  one constant again: what a wave takes to begin
-      python -m bench model --resume                             continue after an interruption
       python -m bench model --docs docs/model-proof.md           the document, from the last session's file
 
-    Each prediction is in the JSON file before its first run. The file is rewritten after every run.
+    Each prediction is in the JSON file before its first run. The file is rewritten after every run: a session that was
+    stopped (Ctrl-C, SIGTERM) says what is left, and the same command continues with the next run.
     """
     console = table_console()
     exit_on(signal.SIGTERM, signal.SIGHUP)
     if docs is not None:
-        docs.write_text(markdown(_read(path)))
-        console.print(f"written: {docs}")
+        _document(path, docs, console)
         return
     _check_choice(wanted, seed, links_mb_s, measured, networks=networks)
     constants = _chosen(measured, CALIBRATION)
     scenarios = [] if measured else _wished(wanted, seed, count, links_mb_s, networks=networks)
     _check_networks(scenarios)
-    record = _read(path) if resume and path.exists() else Record(path, command_line())
+    record = _opened(path, console, resume=resume, again=again)
     _check_same(record, seed, scenarios)
     record.seed = seed
-    record.forget_unfinished(calibration_runs, runs)
     if calibration is not None:
         record.calibrations = Calibrations.read(calibration)
-    with console.status("the machine: disk, loopback, checksums"):
-        machine = measured_machine(Path(path.parent if path.parent.exists() else "."), PROBE_BYTES)
-    for system in _systems(against, console):
-        session = Session(system, record, machine, console)
-        if measured or calibration is None:
-            session.calibrate(calibration_runs, constants)
-        session.test(scenarios, runs)
+    labs = LiveLabs() if labs is None else labs
+    machine = _machine(record, labs, console)
+    systems = _systems(against, console)
+    with _saying_what_is_left(record, systems, scenarios, runs, console):
+        for system in systems:
+            session = Session(system, record, machine, console, labs)
+            if measured or (calibration is None and not session.is_tested):
+                session.calibrate(calibration_runs, constants)
+            session.test(scenarios, runs)
     print_tables(record, console, runs)
+    console.print(_times(record))
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)
     console.print(f"Figures: {path}")
+
+
+def _document(path: Path, docs: Path, console: Console) -> None:
+    docs.write_text(markdown(_read(path)))
+    console.print(f"written: {docs}")
+
+
+def _machine(record: Record, labs: Labs, console: Console) -> MachineRates:
+    """Return what the machine can do: as it was measured when the session began, or now."""
+    if record.rates is None:
+        directory = record.path.parent
+        with console.status("the machine: disk, loopback, checksums"):
+            record.rates = labs.machine(directory if directory.exists() else Path("."))
+    return record.rates
+
+
+def _opened(path: Path, console: Console, *, resume: bool, again: bool) -> Record:
+    """Return the session to continue: that of the file, if it is wished or was stopped before its end; or a new one."""
+    if path.exists() and not again:
+        found = _read(path) if resume else _stopped(path)
+        if found is not None:
+            console.print(f"{path}: continues what was begun [dim](--again begins again)[/]", highlight=False)
+            found.continued()
+            return found
+    return Record(path, command_line())
+
+
+def _stopped(path: Path) -> Record | None:
+    """Return the session of the file if it was stopped before its end. UsageError if that is another command's."""
+    try:
+        found = Record.read(path)
+    except (OSError, ValueError, KeyError):
+        return None
+    if found.is_finished:
+        return None
+    if _same(found.command) != _same(command_line()):
+        raise click.UsageError(
+            f"{path} has a session that was stopped, of `{found.command}`: give another --json, --resume to continue"
+            " it with these options, or --again to begin again"
+        )
+    return found
+
+
+def _same(command: str) -> str:
+    return " ".join(each for each in command.split() if each not in FREE_OPTIONS)
+
+
+@contextmanager
+def _saying_what_is_left(
+    record: Record, systems: Sequence[System], scenarios: Sequence[Scenario], runs: int, console: Console
+) -> Iterator[None]:
+    """If the block is interrupted: by Ctrl-C, or by a signal that ends it. Otherwise the session has ended."""
+    try:
+        yield
+        record.is_finished = True
+        record.write()
+    except (KeyboardInterrupt, SystemExit):
+        record.write()
+        console.print("[yellow]Stopped; the same command continues. Left:[/]")
+        for system in systems:
+            console.print(f"  {left(record.tests, system, scenarios, runs).text}", highlight=False)
+        raise
+
+
+def _times(record: Record) -> Table:
+    """Where the session's time went."""
+    headings, *rows = time_rows([*record.calibration_runs, *record.tests])
+    table = Table(*headings, title="where the time of the session went")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _check_networks(scenarios: Sequence[Scenario]) -> None:

@@ -11,9 +11,10 @@
     local_share       of a tiered topic: all, or 0.1 to 0.9
     policies          one of four pairs (ours, Apache Kafka's); of what is not tiered they all copy
     produce_mb_s      one of three, 1 to 12, where the bytes to copy do not grow from run to run
+    consumes          what is produced, one of two
     throttle_mb_s     one of four, 10 to 60
     latency_ms        of a tiered topic, one of two: 5 to 300
-    brokers           of a rebalance: 3 to 5
+    brokers           2 to 6, of a rebalance 3 to 6
     wave_partitions   of a rebalance: 2, 5 or 50
     throttle_mb_s     of a rebalance: at least two of three
 
@@ -52,7 +53,8 @@ PARTITIONS: Final = (1, 60)
 TOTAL_MB: Final = (20, 400)
 FAILOVER_MB: Final = 60
 REBALANCE_MB: Final = 160
-BROKERS: Final = (3, 5)
+BROKERS: Final = (2, 6)
+REBALANCE_BROKERS_MIN: Final = 3
 WAVE_PARTITIONS: Final = (2, 5, 50)
 PARTITIONS_PER_BROKER: Final = 2
 KINDS: Final = (*[Kind.REPLACEMENT] * 4, Kind.PROCESS, Kind.HOST, Kind.ADD, Kind.REMOVE, Kind.EVEN)
@@ -80,13 +82,17 @@ TIERED_PAIRS: Final = (
 
 def drawn(seed: int, count: int, *, networks: bool = False) -> list[Scenario]:
     """Return the first `count` scenarios of this seed; `networks`: where links limit."""
-    found = [
-        _of_kind(random.Random(f"{seed}/{number}/kind"), _scenario(random.Random(f"{seed}/{number}"), number))
-        for number in range(count)
-    ]
+    found = [_drawn(seed, number) for number in range(count)]
     if not networks:
         return found
     return [_on_network(random.Random(f"{seed}/{number}/network"), each) for number, each in enumerate(found)]
+
+
+def _drawn(seed: int, number: int) -> Scenario:
+    plain = _scenario(random.Random(f"{seed}/{number}"), number)
+    source = random.Random(f"{seed}/{number}/brokers")
+    brokers, consumes = source.randint(*BROKERS), source.random() < 1 / 2 and plain.produce_mb_s > 0
+    return _of_kind(random.Random(f"{seed}/{number}/kind"), replace(plain, brokers=brokers, consumes=consumes))
 
 
 def _on_network(source: random.Random, scenario: Scenario) -> Scenario:
@@ -131,7 +137,7 @@ def _of_kind(source: random.Random, scenario: Scenario) -> Scenario:
 
 
 def _rebalance(source: random.Random, scenario: Scenario, kind: Kind) -> Scenario:
-    brokers = source.randint(*BROKERS)
+    brokers = max(scenario.brokers, REBALANCE_BROKERS_MIN)
     partitions = max(scenario.partitions, brokers * PARTITIONS_PER_BROKER)
     throttle_mb_s = scenario.throttle_mb_s
     if source.random() < 2 / 3:

@@ -29,7 +29,7 @@ from tierfetch.model import (
     unavailable_range,
 )
 
-from .lab import FOLLOWER, HEARTBEAT_S, LEADER, SESSION_S, Lab
+from .lab import FOLLOWER, HEARTBEAT_S, INTERNAL_TOPIC, SESSION_S, Lab
 from .moving import Planned
 from .scenario import Scenario
 
@@ -66,9 +66,18 @@ def captured(lab: Lab, scenario: Scenario, machine: MachineRates) -> Inventory:
         window_s = WINDOW_S if scenario.produce_mb_s else 0.0
         first, second = await observe(Observer(admin), window_s, asyncio.sleep)
         document = capture(first, second, known(scenario, machine), scenario.name).document
+        if scenario.consumes:
+            consume_what_is_produced(document)
         return Inventory.from_document({**document, **between_racks(scenario)})
 
     return run_admin((lab.bootstrap,), look)
+
+
+def consume_what_is_produced(document: dict[str, Any]) -> None:
+    """No response has the rate of consumers: the scenario knows that they read all that comes."""
+    for topic in document["topics"]:
+        for partition in topic["partitions"] if topic["name"] != INTERNAL_TOPIC else ():
+            partition["consume_bytes_per_s"] = partition["produce_bytes_per_s"]
 
 
 def between_racks(scenario: Scenario) -> dict[str, Any]:
@@ -157,7 +166,7 @@ def failover_forecast(scenario: Scenario, system: System, calibrations: Calibrat
     assert death is not None, scenario.name
     usual = calibrations.of(scenario.policy(system))
     calibration = usual.model_copy(update={"session_timeout_s": SESSION_S})
-    within = unavailable_range(death, calibration, HEARTBEAT_S, most_live=most_live(1, len((LEADER, FOLLOWER))))
+    within = unavailable_range(death, calibration, HEARTBEAT_S, most_live=most_live(1, scenario.brokers))
     return Forecast(
         start_to_isr_s=within.median, copied_bytes=0.0, low_s=within.low, high_s=within.high, widest=within.widest
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -212,25 +213,32 @@ def _tierfetch(
 
 @contextmanager
 def _kafka(base: Path, brokers: Sequence[int], network: ShapedNetwork | None) -> Iterator[Cluster]:
-    classes = base.parent / f"{base.name}-classes"
+    classes = _compiled()
     configs = {
         "remote.log.storage.manager.class.name": JAVA_PLUGIN,
         "remote.log.storage.manager.class.path": str(classes),
         "log.initial.task.delay.ms": "500",  # else nothing is trimmed in a broker's first 30 s
     }
-    _compile(classes)
     cluster = _Kafka(base, brokers, broker_configs=CONFIGS | configs)
     cluster.node_configs[CONTROLLER_ID] = dict(CONTROLLER_CONFIGS)
     with placed(cluster, cluster.node_configs, network), cluster:
         yield cluster
 
 
-def _compile(classes: Path) -> None:
+def _compiled() -> Path:
+    """Return the directory of the plugin's classes, kept beside Kafka's jars: a session has many clusters."""
     source = PLUGIN / f"{JAVA_PLUGIN}.java"
-    command = ["javac", "-nowarn", "-cp", f"{kafka_jars()}/*", "-d", str(classes), str(source)]
+    classes = kafka_jars() / f"{JAVA_PLUGIN}-{sha256(source.read_bytes()).hexdigest()[:16]}"
+    if classes.exists():
+        return classes
+    new = classes.with_name(f"{classes.name}.{os.getpid()}")
+    command = ["javac", "-nowarn", "-cp", f"{kafka_jars()}/*", "-d", str(new), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"javac: {done.stderr or done.stdout}")
+    if not classes.exists():
+        new.rename(classes)
+    return classes
 
 
 def _write_latency(tier: Path, latency_ms: int) -> None:

@@ -1,12 +1,17 @@
 """What producers do while a scenario is run: records at a steady rate, over all partitions, until SIGTERM.
 
-    python -m tierfetch.bench.model.producers BOOTSTRAP TOPIC PARTITIONS MEGABYTES_PER_SECOND
+    python -m tierfetch.bench.model.producers BOOTSTRAP TOPIC PARTITIONS MEGABYTES_PER_SECOND [consume]
 
+With `consume` it also reads all of the topic that comes from then on, as consumers at the end of a log do.
 It is a process of its own, which can be run where clients are. It says `PRODUCING` once the first record is written.
+Records come in batches, to one partition after the other, so small that each partition gets one every `EVERY_S`: a look
+of some seconds sees the rate of each. A producer that was held up makes up for `LATE_MAX_S` at most: else it
+would for a while write twice of what it should.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -17,30 +22,74 @@ from typing import Final
 from confluent_kafka import Producer
 
 PRODUCING: Final = "producing"
+CONSUME: Final = "consume"
+CONSUME_WAIT_MS: Final = 200
 RECORD_BYTES: Final = 1_000
 LOAD_RECORDS: Final = 250
+"""One batch has as many at most."""
+EVERY_S: Final = 0.5
+LATE_MAX_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
 
 
-def main(bootstrap: str, topic: str, partitions: int, produce_mb_s: float) -> None:
+def main(bootstrap: str, topic: str, partitions: int, produce_mb_s: float, *, consumes: bool = False) -> None:
     """Produce until SIGTERM; what is under way is then written."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     settings = {"bootstrap.servers": bootstrap, "acks": "1", "linger.ms": 20, "batch.size": 262_144, "log_level": 2}
     producer = Producer(settings)
-    batch = [{"value": os.urandom(RECORD_BYTES)} for _ in range(LOAD_RECORDS)]
+    batch = [{"value": os.urandom(RECORD_BYTES)} for _ in range(records_of(partitions, produce_mb_s))]
+    reader = threading.Thread(target=_consume, args=(bootstrap, topic, partitions, ended), daemon=True)
+    if consumes:
+        reader.start()
     producer.produce_batch(topic, batch, partition=0)
     if producer.flush(FLUSH_TIMEOUT_S):
         raise SystemExit(f"{bootstrap} has not taken the first records of {topic} within {FLUSH_TIMEOUT_S:.0f} s")
     print(PRODUCING, flush=True)
-    interval_s = LOAD_RECORDS * RECORD_BYTES / (produce_mb_s * 1e6)
-    began, sent = time.monotonic(), 0
-    while not ended.wait(max(0.0, began + sent * interval_s - time.monotonic())):
+    interval_s = len(batch) * RECORD_BYTES / (produce_mb_s * 1e6)
+    due_s, sent = time.monotonic(), 0
+    while not ended.wait(max(0.0, due_s - time.monotonic())):
         producer.produce_batch(topic, batch, partition=sent % partitions)
         producer.poll(0)
         sent += 1
+        due_s = next_due(due_s, interval_s, time.monotonic())
     producer.flush(FLUSH_TIMEOUT_S)
+    if consumes:
+        reader.join(FLUSH_TIMEOUT_S)
+
+
+def _consume(bootstrap: str, topic: str, partitions: int, ended: threading.Event) -> None:
+    """Read what comes until the end, and keep nothing; then say how much that was."""
+    print(f"{asyncio.run(_read_on(bootstrap, topic, partitions, ended))} records read", flush=True)
+
+
+async def _read_on(bootstrap: str, topic: str, partitions: int, ended: threading.Event) -> int:
+    """As consumers without a group: librdkafka's would have the topic of all groups' offsets made, which others of the
+    scenario's cluster then copy too.
+    """
+    from aiokafka import AIOKafkaConsumer, TopicPartition  # only here: its import takes CPU from brokers
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="latest")
+    await consumer.start()
+    try:
+        consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
+        read = 0
+        while not ended.is_set():
+            read += sum(map(len, (await consumer.getmany(timeout_ms=CONSUME_WAIT_MS)).values()))
+        return read
+    finally:
+        await consumer.stop()
+
+
+def records_of(partitions: int, produce_mb_s: float) -> int:
+    """Return how many records a batch has."""
+    return max(1, min(LOAD_RECORDS, int(produce_mb_s * 1e6 * EVERY_S / partitions / RECORD_BYTES)))
+
+
+def next_due(due_s: float, interval_s: float, now_s: float) -> float:
+    """Return when the batch after the one that was due at `due_s` is due."""
+    return max(due_s + interval_s, now_s - LATE_MAX_S)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), consumes=CONSUME in sys.argv[5:])

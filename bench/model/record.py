@@ -1,6 +1,7 @@
 """The JSON document of a session: what was predicted, before what was measured; rewritten after every run.
 
-A session that is cut off keeps all of it, and another one continues from there: `completed` is what it need not repeat.
+A session that is cut off keeps all of it, and another process continues there, with the next run of a scenario that was
+begun: `completed` are those of which none is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tierfetch.model import Calibrations, System
+from tierfetch.model import Calibrations, MachineRates, System
 
 from ..measure import commit, machine
 from .forecast import Forecast
@@ -36,6 +37,10 @@ class Entry:
     first_s: float | None = None
     """The run before those that are measured."""
     failure: str = ""
+    plan: Mapping[str, Any] | None = None
+    """What a rebalance moves, as the file of a plan has it: each of its runs moves the same."""
+    spent_s: dict[str, float] = field(default_factory=dict)
+    """Seconds by step (`progress.Step`), of all attempts."""
 
     @property
     def seconds(self) -> list[float]:
@@ -56,16 +61,32 @@ class Record:
         self.tests: list[Entry] = []
         self.seed: int | None = None
         """That the tests were drawn from; None: they were chosen."""
+        self.rates: MachineRates | None = None
+        """What the machine can do, as it was measured when the session began."""
+        self.is_finished = False
+        """Whether everything was run, or failed."""
 
     def entry(self, scenario: Scenario, system: System, *, is_test: bool) -> Entry:
-        entry = Entry(scenario, system)
-        (self.tests if is_test else self.calibration_runs).append(entry)
-        return entry
+        """Return the scenario's: that which was begun, with its prediction and runs, or a new one."""
+        entries = self.tests if is_test else self.calibration_runs
+        for entry in entries:
+            if (entry.scenario.name, entry.system) == (scenario.name, system):
+                entry.failure = ""
+                return entry
+        entries.append(Entry(scenario, system))
+        return entries[-1]
 
-    def predict(self, entry: Entry, forecast: Forecast) -> None:
-        """Into the file, before anything is measured."""
+    def continued(self) -> None:
+        """Another process continues it; the commit of its code is added where that is another one."""
+        self.is_finished = False
+        if commit() not in self.commit.split(", then "):
+            self.commit += f", then {commit()}"
+
+    def predict(self, entry: Entry, forecast: Forecast | None, plan: Mapping[str, Any] | None = None) -> None:
+        """Into the file, before anything is measured. None of a calibration, which is not predicted."""
         assert not entry.runs, f"{entry.scenario.name} was run already"
-        entry.forecast, entry.predicted_at = forecast, time.time()
+        entry.forecast, entry.plan = forecast, plan
+        entry.predicted_at = None if forecast is None else time.time()
         self.write()
 
     def measure(self, entry: Entry, timing: Timing | None) -> None:
@@ -81,6 +102,8 @@ class Record:
             "machine": self.machine,
             "began_at": self.began_at,
             "seed": self.seed,
+            "is_finished": self.is_finished,
+            "rates": None if self.rates is None else self.rates.model_dump(mode="json"),
             "calibrations": None if self.calibrations is None else self.calibrations.model_dump(mode="json"),
             "calibration_runs": [_plain(asdict(entry)) for entry in self.calibration_runs],
             "tests": [_plain(asdict(entry)) for entry in self.tests],
@@ -98,6 +121,9 @@ class Record:
         record.commit, record.machine = document["commit"], document["machine"]
         record.began_at = document["began_at"]
         record.seed = document.get("seed")
+        record.is_finished = document.get("is_finished", True)
+        if document.get("rates") is not None:
+            record.rates = MachineRates.model_validate(document["rates"])
         if document["calibrations"] is not None:
             record.calibrations = Calibrations.model_validate(document["calibrations"])
         record.calibration_runs = [_entry(each) for each in document["calibration_runs"]]
@@ -111,11 +137,6 @@ class Record:
             for entry in (*self.calibration_runs, *self.tests)
             if len(entry.runs) >= runs
         }
-
-    def forget_unfinished(self, calibration_runs: int, runs: int) -> None:
-        """What is begun is begun again."""
-        self.calibration_runs = [entry for entry in self.calibration_runs if len(entry.runs) >= calibration_runs]
-        self.tests = [entry for entry in self.tests if len(entry.runs) >= runs]
 
 
 def _plain(value: Any) -> Any:
@@ -138,6 +159,8 @@ def _entry(document: Mapping[str, Any]) -> Entry:
         runs=[None if run is None else Timing(**run) for run in document["runs"]],
         loads=document["loads"],
         failure=document["failure"],
+        plan=document.get("plan"),
+        spent_s=document.get("spent_s") or {},
     )
 
 

@@ -21,7 +21,7 @@ from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, isr_of, log_bytes, produce, wait_at_rest, wait_isr
 from .breakdown import replaced_rows
 from .lab import FOLLOWER, LEADER, Lab, wait_complete
-from .producers import PRODUCING, RECORD_BYTES
+from .producers import CONSUME, PRODUCING, RECORD_BYTES
 from .scenario import BOUNDED_LOCAL_BYTES, Scenario
 from .timing import Timing
 from .traces import Logs, trace_of
@@ -67,33 +67,31 @@ def topic_configs(scenario: Scenario) -> dict[str, str]:
     return configs
 
 
-@contextmanager
-def prepared(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
-    """The topic with its data, tiered and trimmed; deleted at the end."""
+def prepared(lab: Lab, scenario: Scenario, topic: str) -> None:
+    """Make the topic with its data, tiered and trimmed."""
     lab.set_tier_latency(0)
     lab.set_configs({})
     wait_complete(lab)
     create_topic(lab.cluster, scenario.assignment, topic_configs(scenario), topic)
-    try:
-        produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)
-        if scenario.is_tiered:
-            places = *map(lab.cluster.data_directory, lab.broker_ids), lab.objects
-            wait_at_rest(
-                lambda: [log_bytes(place, topic) for place in places], CALM_LOOKS, CALM_INTERVAL_S, topic=topic
-            )
-        whole = {partition: set(replicas) for partition, replicas in enumerate(scenario.assignment)}
-        wait_isr(lab.cluster, whole, topic)
-        os.sync()
-        lab.set_configs(broker_configs(lab, scenario))
-        lab.set_tier_latency(scenario.latency_ms)
-        yield
-    finally:
-        _delete(lab, topic)
+    produce(lab.cluster, scenario.partitions, scenario.total_bytes, RECORD_BYTES, acks="1", topic=topic)
+    if scenario.is_tiered:
+        places = *map(lab.cluster.data_directory, lab.broker_ids), lab.objects
+        wait_at_rest(lambda: [log_bytes(place, topic) for place in places], CALM_LOOKS, CALM_INTERVAL_S, topic=topic)
+    whole = {partition: set(replicas) for partition, replicas in enumerate(scenario.assignment)}
+    wait_isr(lab.cluster, whole, topic)
+    os.sync()
+    lab.set_configs(broker_configs(lab, scenario))
+    lab.set_tier_latency(scenario.latency_ms)
 
 
-def _delete(lab: Lab, topic: str) -> None:
-    client = admin(lab.cluster)
+def begin_deleting(lab: Lab, topic: str) -> None:
+    """Delete the topic; its files go in their own time."""
+    client = admin(lab.cluster)  # kept until the answer is there
     client.delete_topics([topic])[topic].result(STEP_TIMEOUT_S)
+
+
+def wait_deleted(lab: Lab, topic: str) -> None:
+    """Until no broker has a file of the topic."""
     for _ in poll(STEP_TIMEOUT_S, f"{topic} to be deleted", DELETE_LOOK_S):
         if not any(next(lab.cluster.data_directory(node).glob(f"{topic}-*"), None) for node in lab.broker_ids):
             return
@@ -109,7 +107,7 @@ def load(lab: Lab, scenario: Scenario, topic: str) -> Iterator[None]:
     log.unlink(missing_ok=True)
     module = (sys.executable, "-m", "tierfetch.bench.model.producers")
     arguments = (lab.bootstrap, topic, str(scenario.partitions), str(scenario.produce_mb_s))
-    command = lab.by_clients([*module, *arguments])
+    command = lab.by_clients([*module, *arguments, *([CONSUME] if scenario.consumes else [])])
 
     def is_producing() -> bool:
         return PRODUCING in log.read_text(errors="replace")

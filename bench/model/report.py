@@ -265,8 +265,9 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
 * spread: slowest less quickest run, in parts of the median; above {SPREAD_MAX:.0%} a scenario is *not measurable*,
   which counts against the model: an unlimited error in the median
 * copied: bytes of the topic on the new disk when it has joined, predicted / median measured
+* brokers (of drawn scenarios): 2 to 6; all but the one that is replaced lead in turn
 * failover (of drawn scenarios): from the death of the broker that leads everywhere until the other one does; the
-  session is 2.5 s here
+  session is 2.5 s here, and decides where half of the brokers are dead
 * rebalance (of drawn scenarios): a plan of `reassign plan`, carried out by `reassign execute`, from its first order
   until every replica is in sync, pauses between waves included. Each run has a topic of its own, laid out alike
 * links, racks, uplinks (of `--networks`): each broker, the controller, the producers and the store are in a network

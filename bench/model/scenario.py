@@ -10,11 +10,13 @@ gives away all that it has, or brokers 1 and 2 have most and give some of it to 
     local_share     of the data that the leader keeps on its own disk; None: all, from offset 0
     policies        the bootstrap policy of either system
     produce_mb_s    what producers write meanwhile, in millions of bytes for each second
+    consumes        whether consumers read all of that as it comes
     throttle_mb_s   of the follower, in millions of bytes for each second; None: none
     latency_ms      of every request to the tier, on top of the directory's own
     is_tiered       whether the topic has a tier at all
     kind            replacement, failover after the death of a process or of a host, or rebalance
-    brokers         of the cluster; of a replacement with more than two, the others lead in turn
+    brokers         of the cluster; of a replacement with more than two, the others lead in turn; of a failover, those
+                    beside 1 and 2 hold nothing, and make it most that live on
     links_mb_s      of each broker's interface, either way, in millions of bytes for each second; None: loopback
     racks           that brokers are in, in turn; with links only
     uplink_mb_s     that all brokers of a rack share, either way; None: no limit
@@ -85,6 +87,7 @@ class Scenario:
     local_share: float | None = None
     policies: Policies = COPY
     produce_mb_s: float = 0.0
+    consumes: bool = False
     throttle_mb_s: float | None = None
     latency_ms: int = 0
     segment_mb: int = 2
@@ -125,11 +128,13 @@ class Scenario:
         if not self.name.startswith("drawn "):
             return self.name
         parts = [] if self.kind is Kind.REPLACEMENT else [self.kind.value]
-        parts += [f"{self.brokers} brokers, {self.wave_partitions} a wave"] if self.kind.is_rebalance else []
+        waves = f", {self.wave_partitions} a wave" if self.kind.is_rebalance else ""
+        parts += [f"{self.brokers} brokers{waves}"] if self.brokers > len((1, REPLACED)) else []
         parts += [f"{self.total_mb} MB in {self.partitions} of {self.segment_mb} MB segments"]
         if self.is_tiered:
             parts.append("tiered" if self.local_share is None else f"tiered, {self.local_share:.0%} local")
-        parts += [f"{self.produce_mb_s:g} MB/s produced"] if self.produce_mb_s else []
+        read = " and consumed" if self.consumes else ""
+        parts += [f"{self.produce_mb_s:g} MB/s produced{read}"] if self.produce_mb_s else []
         parts += [f"throttle {self.throttle_mb_s:g} MB/s"] if self.throttle_mb_s is not None else []
         parts += [f"tier {self.latency_ms} ms"] if self.latency_ms else []
         return f"{self.name}: {', '.join([*parts, *self._network_parts()])}"

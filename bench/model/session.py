@@ -3,15 +3,21 @@
 Each has a cluster of its own: a wiped broker replays the metadata log, so on a cluster that many scenarios have used it
 starts later than on the one that gave the constants. The first replacement of each cluster is not measured: its leader
 has not done it before. A scenario that fails is recorded with its reason.
+
+    begun        ends as                          what another process does with it
+    -----------  -------------------------------  ------------------------------------------------------------------
+    not at all   no entry                         all of it
+    predicted    an entry without runs            all of it, the prediction too: nothing was measured yet
+    run          an entry with some runs          a new cluster, data and a first run; then the runs that are missing
+    failed       an entry with its reason         the same, but only when the session is continued
+    whole        an entry with all runs           nothing
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 import click
@@ -21,45 +27,45 @@ from rich.console import Console
 from tierfetch.model import Calibrations, MachineRates, System
 from tierfetch.protocol import OperatorError
 
-from .failing import fail_over
 from .fit import NEEDED, fitted, refitted, seen
-from .forecast import captured, failover_forecast, forecast, rebalance_forecast
 from .judge import judged
-from .lab import Lab, running
-from .moving import NeverMovedError, Planned, move, planned
+from .live import LiveLabs
+from .moving import NeverMovedError
+from .progress import Step
 from .record import Entry, Record
-from .replacement import NeverJoinedError, load, prepared, replace
-from .scenario import Kind, Scenario
+from .replacement import NeverJoinedError
+from .scenario import Scenario
 from .spread import Series, spread_of
+from .stage import Labs, Stage
 from .timing import Timing
 
 FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, OperatorError, click.ClickException)
 
 
 class Session:
-    """`console` shows progress; `record` keeps it."""
+    """`console` shows progress; `record` keeps it; `labs` has the clusters."""
 
-    def __init__(self, system: System, record: Record, machine: MachineRates, console: Console) -> None:
+    def __init__(
+        self, system: System, record: Record, machine: MachineRates, console: Console, labs: Labs | None = None
+    ) -> None:
         self.system = system
         self.record = record
         self.machine = machine
         self.console = console
+        self._labs = LiveLabs() if labs is None else labs
         self._topics = 0
-        self._planned: Planned | None = None
-        """What the scenario that is run moves, if it is a rebalance."""
 
     # --- scenarios --------------------------------------------------------------------------------------------------
 
     def calibrate(self, runs: int, scenarios: Sequence[Scenario]) -> None:
         """Run what is not in the record yet, and put the constants there. What failed stays as it was."""
-        done = self.record.completed(runs)
-        for scenario in scenarios:
-            if (scenario.name, self.system) not in done:
-                self._guarded(self.record.entry(scenario, self.system, is_test=False), runs)
+        for scenario in self._not_completed(scenarios, runs):
+            self._guarded(self.record.entry(scenario, self.system, is_test=False), runs)
         self.fit()
 
     def fit(self) -> None:
-        entries = [entry for entry in self.record.calibration_runs if entry.system == self.system and entry.runs]
+        tried = [entry for entry in self.record.calibration_runs if entry.system == self.system]
+        entries = [entry for entry in tried if entry.runs]
         found = {
             entry.scenario.name: seen(entry.scenario, [run for run in entry.runs if run is not None])
             for entry in entries
@@ -75,8 +81,10 @@ class Session:
             spread = spread_of(series, calibration.spread, self.machine.cores, origin)
             calibration = calibration.model_copy(update={"spread": spread})
         elif len(missing) < len(NEEDED) or not found:
-            names = ", ".join(missing)
-            self.console.print(f"[red]{self.system}: {names} was not run: predictions use older constants[/]")
+            names = missing if found else [each.scenario.name for each in tried]
+            self.console.print(
+                f"[red]{self.system}: {', '.join(names)} was not run: predictions use older constants[/]"
+            )
             return
         else:
             of_these = f"{usual.origin}; {', '.join(found)}: {origin}"
@@ -85,93 +93,97 @@ class Session:
         self.record.calibrations = Calibrations(machine=self.machine, systems=systems)
         self.record.write()
 
+    @property
+    def is_tested(self) -> bool:
+        """Whether any test scenario was run: the constants stay what they are from then on."""
+        return any(entry.runs for entry in self.record.tests if entry.system == self.system)
+
     def test(self, scenarios: Sequence[Scenario], runs: int) -> None:
+        for scenario in self._not_completed(scenarios, runs):
+            self._guarded(self.record.entry(scenario, self.system, is_test=True), runs, predicts=True)
+
+    def _not_completed(self, scenarios: Sequence[Scenario], runs: int) -> list[Scenario]:
         done = self.record.completed(runs)
-        for scenario in scenarios:
-            if (scenario.name, self.system) not in done:
-                self._guarded(self.record.entry(scenario, self.system, is_test=True), runs, predicts=True)
+        return [each for each in scenarios if (each.name, self.system) not in done]
 
     # --- one of them ------------------------------------------------------------------------------------------------
 
     def _guarded(self, entry: Entry, runs: int, *, predicts: bool = False) -> None:
+        began = time.monotonic()
         try:
-            with self._own_lab(entry.scenario) as lab:
-                self._run(lab, entry, runs, predicts=predicts)
+            with self._own_stage(entry) as stage:
+                self._run(stage, entry, runs, predicts=predicts)
         except FAILURES as error:
             entry.failure = f"{type(error).__name__}: {error}"
             self.console.print(f"[red]{self.system}, {entry.scenario.name}: {entry.failure}[/]")
             self.record.write()
-
-    @contextmanager
-    def _own_lab(self, scenario: Scenario) -> Iterator[Lab]:
-        prefix = f"tierfetch-model-{self.system}-"
-        with (
-            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as base,
-            running(self.system, Path(base) / "cluster", scenario) as lab,
-        ):
-            yield lab
-
-    def _run(self, lab: Lab, entry: Entry, runs: int, *, predicts: bool) -> None:
-        scenario = entry.scenario
-        began = time.monotonic()
-        if not scenario.grows:
-            with self._prepared(lab, scenario) as topic, load(lab, scenario, topic):
-                if predicts:
-                    self._predict(lab, entry, topic)
-                self._warm_up(lab, entry, topic)
-                for _ in range(runs):
-                    self._measure(lab, entry, topic, looks_at_disk=not predicts)
-        else:
-            if predicts or scenario.kind.is_rebalance:
-                with self._prepared(lab, scenario) as topic, load(lab, scenario, topic):
-                    self._predict(lab, entry, topic, is_kept=predicts)
-            with self._prepared(lab, scenario) as topic:
-                self._warm_up(lab, entry, topic)
-            for _ in range(runs):
-                with self._prepared(lab, scenario) as topic:
-                    self._measure(lab, entry, topic, looks_at_disk=not predicts)
+            return
         self._tell(entry, time.monotonic() - began)
 
     @contextmanager
-    def _prepared(self, lab: Lab, scenario: Scenario) -> Iterator[str]:
+    def _own_stage(self, entry: Entry) -> Iterator[Stage]:
+        with ExitStack() as stack:
+            with self._spending(entry, Step.START):
+                stage = stack.enter_context(self._labs.running(self.system, entry.scenario, self.machine))
+            yield stage
+            with self._spending(entry, Step.END):
+                stack.close()
+
+    @contextmanager
+    def _spending(self, entry: Entry, step: Step) -> Iterator[None]:
+        """Note how long the block takes, whether it ends well or not."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            entry.spent_s[step] = entry.spent_s.get(step, 0.0) + time.monotonic() - began
+
+    def _run(self, stage: Stage, entry: Entry, runs: int, *, predicts: bool) -> None:
+        """What is missing of it."""
+        if not entry.scenario.grows:
+            with self._data(stage, entry) as topic, stage.load(topic):
+                self._foresee(stage, entry, topic, predicts=predicts)
+                self._warm_up(stage, entry, topic)
+                while len(entry.runs) < runs:
+                    self._measure(stage, entry, topic, looks_at_disk=not predicts)
+            return
+        with self._data(stage, entry) as topic:
+            with stage.load(topic):
+                self._foresee(stage, entry, topic, predicts=predicts)
+            self._warm_up(stage, entry, topic)
+        while len(entry.runs) < runs:
+            with self._data(stage, entry) as topic:
+                self._measure(stage, entry, topic, looks_at_disk=not predicts)
+
+    @contextmanager
+    def _data(self, stage: Stage, entry: Entry) -> Iterator[str]:
         """A topic that was never there before."""
         self._topics += 1
         topic = f"scenario{self._topics}"
-        with prepared(lab, scenario, topic):
+        with ExitStack() as stack:
+            with self._spending(entry, Step.DATA):
+                stack.enter_context(stage.data(topic))
             yield topic
 
-    def _predict(self, lab: Lab, entry: Entry, topic: str, *, is_kept: bool = True) -> None:
-        """Into the record, unless it is a calibration: that needs the plan of its moves alone."""
-        calibrations = self.record.calibrations or Calibrations.default()
-        if entry.scenario.kind.is_rebalance:
-            self._planned = planned(captured(lab, entry.scenario, self.machine), entry.scenario, topic)
-            if is_kept:
-                self.record.predict(entry, rebalance_forecast(self._planned, calibrations))
+    def _foresee(self, stage: Stage, entry: Entry, topic: str, *, predicts: bool) -> None:
+        """Into the record, before the first run; of a calibration only what it moves."""
+        if entry.runs or not (predicts or entry.scenario.kind.is_rebalance):
             return
-        if entry.scenario.kind is not Kind.REPLACEMENT:
-            self.record.predict(entry, failover_forecast(entry.scenario, self.system, calibrations))
-            return
-        inventory = captured(lab, entry.scenario, self.machine)
-        self.record.predict(entry, forecast(inventory, topic, calibrations))
+        with self._spending(entry, Step.PREDICTION):
+            found = stage.foresee(topic, self.record.calibrations or Calibrations.default())
+        self.record.predict(entry, found.forecast if predicts else None, found.plan)
 
-    def _warm_up(self, lab: Lab, entry: Entry, topic: str) -> None:
-        """Once, which is kept apart: a leader's JVM is slow until it has done the same before."""
-        with suppress(NeverJoinedError, NeverMovedError):
-            entry.first_s = self._run_once(lab, entry, topic).start_to_isr_s
+    def _warm_up(self, stage: Stage, entry: Entry, topic: str) -> None:
+        """Once in each cluster, which is kept apart: a leader's JVM is slow until it has done the same before."""
+        with suppress(NeverJoinedError, NeverMovedError), self._spending(entry, Step.FIRST):
+            took_s = stage.run(topic, entry.plan, looks_at_disk=False).start_to_isr_s
+            entry.first_s = took_s if entry.first_s is None else entry.first_s
 
-    def _measure(self, lab: Lab, entry: Entry, topic: str, *, looks_at_disk: bool) -> None:
-        try:
-            self.record.measure(entry, self._run_once(lab, entry, topic, looks_at_disk=looks_at_disk))
-        except (NeverJoinedError, NeverMovedError):
-            self.record.measure(entry, None)
-
-    def _run_once(self, lab: Lab, entry: Entry, topic: str, *, looks_at_disk: bool = False) -> Timing:
-        if entry.scenario.kind.is_rebalance:
-            assert self._planned is not None, entry.scenario.name
-            return move(lab, entry.scenario, topic, self._planned.file)
-        if entry.scenario.kind is not Kind.REPLACEMENT:
-            return fail_over(lab, entry.scenario, topic)
-        return replace(lab, entry.scenario, topic, looks_at_disk=looks_at_disk)
+    def _measure(self, stage: Stage, entry: Entry, topic: str, *, looks_at_disk: bool) -> None:
+        timing: Timing | None = None
+        with suppress(NeverJoinedError, NeverMovedError), self._spending(entry, Step.RUNS):
+            timing = stage.run(topic, entry.plan, looks_at_disk=looks_at_disk)
+        self.record.measure(entry, timing)
 
     def _tell(self, entry: Entry, took_s: float) -> None:
         seconds = " ".join(f"{each:.2f}" for each in entry.seconds)

@@ -339,11 +339,11 @@ def _next_upload(offsets: Offsets, segments: Sequence[RemoteSegment]) -> int:
 
 def _produce_rate(first: Snapshot, second: Snapshot, state: PartitionState, usual: float | None) -> float:
     after = second.partitions.get((state.topic, state.index))
-    seconds = second.taken_at_s - first.taken_at_s
-    if after is None or state.offsets is None or after.offsets is None or seconds <= 0:
+    if after is None or state.offsets is None or after.offsets is None:
         return 0.0
     begin, end = state.offsets.log_end, after.offsets.log_end
-    if begin is None or end is None or end <= begin:
+    seconds = after.offsets.seen_at_s - state.offsets.seen_at_s
+    if begin is None or end is None or end <= begin or seconds <= 0:
         return 0.0
     record = _record_bytes(first, state) or usual or _record_bytes(second, after) or 0.0
     return (end - begin) * record / seconds

@@ -53,14 +53,15 @@ TOPICS_PER_REQUEST_MAX: Final = 200
 NAMED_MAX: Final = 5
 """In a remark; the rest is counted."""
 
+LOG_END: Final = "log_end"
 TIMESTAMPS: Final[Mapping[str, int]] = {
-    "log_end": -1,
+    LOG_END: -1,
     "log_start": -2,
     "local_log_start": -4,
     "last_tiered": -5,
     "next_upload": -6,
 }
-UNTIERED_FIELDS: Final = ("log_end", "log_start")
+UNTIERED_FIELDS: Final = (LOG_END, "log_start")
 ASK_AGAIN: Final = frozenset(
     {
         ErrorCode.not_leader_or_follower,
@@ -151,10 +152,9 @@ class Observer:
             )
             for broker in sorted(cluster.brokers)
         }
-        taken_at_s, racks = self._clock(), await self._racks()
+        racks = await self._racks()
         remote, unread = await self._remote(cluster, tiered)
         return Snapshot(
-            taken_at_s=taken_at_s,
             brokers=brokers,
             topic_configs=topic_configs,
             partitions=found,
@@ -200,9 +200,8 @@ class Observer:
         cluster = await self._admin.cluster()
         partitions = {key: state for key, state in _partitions(cluster).items() if key in before.partitions}
         found, _ = await self._with_offsets(cluster, partitions, frozenset())
-        taken_at_s = self._clock()
         sizes, _, _ = await self._log_dirs(cluster)
-        return dataclasses.replace(before, taken_at_s=taken_at_s, partitions=found, local_bytes=sizes, remarks=())
+        return dataclasses.replace(before, partitions=found, local_bytes=sizes, remarks=())
 
     # --- offsets ----------------------------------------------------------------------------------------------------
 
@@ -251,14 +250,21 @@ class Observer:
         return found
 
     async def _offsets_at(self, address: Address, keys: Sequence[Key], names: Sequence[str]) -> dict[Key, Offsets]:
-        """One request for each kind of offset: a partition may stand in a request once."""
+        """One request for each kind of offset: a partition may stand in a request once. Its log end is taken to be that
+        of the middle between question and answer: a rate between two looks at it needs the time of each, however long
+        all other questions take.
+        """
         known: dict[Key, dict[str, int | None]] = {key: {} for key in keys}
+        seen_at_s = 0.0
         for name in names:
+            asked_at_s = self._clock()
             try:
                 request = offsets_of(keys, TIMESTAMPS[name], timeout_ms=TIMEOUT_MS)
                 answer = await self._admin.send_to(address, request)
             except OSError:
                 return {}
+            if name == LOG_END:
+                seen_at_s = (asked_at_s + self._clock()) / 2
             for topic in answer.topics:
                 for part in topic.partitions:
                     key = (topic.name, part.partition_index)
@@ -267,7 +273,7 @@ class Observer:
                     elif key in known:
                         is_known = part.error_code is ErrorCode.none and part.offset >= 0
                         known[key][name] = part.offset if is_known else None
-        return {key: Offsets(**values) for key, values in known.items()}
+        return {key: Offsets(**values, seen_at_s=seen_at_s) for key, values in known.items()}
 
     # --- sizes and configs ------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from . import charts
 from .document import ModelDocument, MoveRow, Outcome
 from .page import whole_page
 from .quantities import NEVER, between, cost, count, duration, share
-from .tables import MOVE_HEADINGS, move_cells, range_text
+from .tables import MOVE_HEADINGS, move_cells, range_text, within
 
 MOVES_SHOWN: Final = 15
 MOVES_MAX: Final = 500
@@ -179,18 +179,22 @@ def _obstacles(outcome: Outcome) -> str:
 
 
 def _figures(outcome: Outcome) -> Markup:
+    longest = within(outcome, "below_min_isr_longest_s")
     minutes = f"{NEVER} ends" if outcome.urp_minutes is None else f"{outcome.urp_minutes:,.1f}"
     found = [
         Tile(
             duration(outcome.duration_s),
             f"until every replica is in sync; in 80 % of the cases {_range(outcome)}; 95 % of the replicas:"
-            f" {duration(outcome.p95_join_s)}",
+            f" {duration(outcome.p95_join_s)}{_in_brackets(within(outcome, 'p95_join_s'))}",
         ),
         Tile(
             size(outcome.leader_bytes), f"copied from leaders, {size(outcome.catch_up_bytes)} of it written meanwhile"
         ),
         Tile(minutes, "URP-minutes: partitions under-replicated times minutes"),
-        Tile(duration(outcome.below_min_isr_longest_s), "below min ISR, the longest of any partition"),
+        Tile(
+            duration(outcome.below_min_isr_longest_s),
+            f"below min ISR, the longest of any partition{_in_brackets(longest)}",
+        ),
         Tile(f"{outcome.tier_gets:,}", f"requests to the tier, {size(outcome.tier_bytes)} read"),
         Tile(size(outcome.thin_bytes), f"only in the tier afterwards: {_warmer_note(outcome)}"),
     ]
@@ -210,7 +214,11 @@ def _range(outcome: Outcome) -> str:
 def _warmer_note(outcome: Outcome) -> str:
     if outcome.system == "kafka" or not outcome.warming_s:
         return "on leaders' disks, not on the new replicas'"
-    return f"the background warmer would take {duration(outcome.warming_s)}"
+    return f"the background warmer would take {duration(outcome.warming_s)}{_in_brackets(within(outcome, 'warming_s'))}"
+
+
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
 
 
 def _others(document: ModelDocument) -> str:

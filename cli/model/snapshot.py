@@ -13,13 +13,16 @@ NO_LEADER: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """What a leader answers to ListOffsets -2, -4, -5, -6 and -1; None: unknown, or not supported by it."""
+    """What a leader answers to ListOffsets -2, -4, -5, -6 and -1; None: unknown, or not supported by it. `seen_at_s`:
+    when it gave `log_end`, on the observer's clock.
+    """
 
     log_start: int | None = None
     local_log_start: int | None = None
     last_tiered: int | None = None
     next_upload: int | None = None
     log_end: int | None = None
+    seen_at_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,6 @@ class Snapshot:
     has any; None: the remote log metadata were not read. `remarks`: what was odd.
     """
 
-    taken_at_s: float
     brokers: Mapping[int, BrokerState]
     topic_configs: Mapping[str, Mapping[str, str]]
     partitions: Mapping[tuple[str, int], PartitionState]

@@ -15,7 +15,16 @@ from .quantities import NEVER, between, clause, cost, count, duration, share
 
 MOVES_SHOWN = 8
 RESOURCES_SHOWN = 8
-MOVE_HEADINGS: Final = ("partition", "to broker", "wave", "first fetch", "in the ISR", "bulk", "written meanwhile")
+MOVE_HEADINGS: Final = (
+    "partition",
+    "to broker",
+    "wave",
+    "first fetch",
+    "in the ISR",
+    "in 80 % of the cases",
+    "bulk",
+    "written meanwhile",
+)
 
 
 def print_outcome(document: ModelDocument, console: Console) -> None:
@@ -111,17 +120,22 @@ def _summary(outcome: Outcome) -> Table:
     table.add_column(style="dim")
     rows: list[tuple[str, str, str]] = [
         ("bootstrap policy", outcome.policy, ""),
-        ("half of the replicas in sync", duration(outcome.median_join_s), _within(outcome, "median_join_s")),
-        ("95 % in sync", duration(outcome.p95_join_s), _within(outcome, "p95_join_s")),
+        ("half of the replicas in sync", duration(outcome.median_join_s), within(outcome, "median_join_s")),
+        ("95 % in sync", duration(outcome.p95_join_s), within(outcome, "p95_join_s")),
         ("copied from leaders", size(outcome.leader_bytes), f"{size(outcome.catch_up_bytes)} written meanwhile"),
         ("read from the tier", size(outcome.tier_bytes), count(outcome.tier_gets, "request")),
         ("under-replication", _minutes(outcome.urp_minutes), "URP-minutes: partitions times minutes"),
-        ("below min.insync.replicas", duration(outcome.below_min_isr_longest_s), "the longest of any partition"),
+        (
+            "below min.insync.replicas",
+            duration(outcome.below_min_isr_longest_s),
+            _joined("the longest of any partition", within(outcome, "below_min_isr_longest_s")),
+        ),
         ("only in the tier afterwards", size(outcome.thin_bytes), "leaders have it on disk, new replicas do not"),
         ("cost of requests and egress", *_cost(outcome)),
     ]
     if outcome.system == "tierfetch" and outcome.warming_s:
-        rows.append(("... until warmed up", duration(outcome.warming_s), "if the background warmer is on"))
+        note = _joined("if the background warmer is on", within(outcome, "warming_s"))
+        rows.append(("... until warmed up", duration(outcome.warming_s), note))
     if outcome.headroom is not None:
         text = f"by {share(outcome.headroom.before)} without moves; broker {outcome.headroom.broker} has least"
         rows.append(("producers may grow by", share(outcome.headroom.during), text))
@@ -130,9 +144,14 @@ def _summary(outcome: Outcome) -> Table:
     return table
 
 
-def _within(outcome: Outcome, name: str) -> str:
+def within(outcome: Outcome, name: str) -> str:
+    """The interval of one of its times; "" where it is exact, or nothing."""
     found = outcome.ranges[name]
-    return between(found.low, found.high) if outcome.inputs else ""
+    return between(found.low, found.high) if outcome.inputs and found.high != 0 else ""
+
+
+def _joined(*notes: str) -> str:
+    return ": ".join(filter(None, notes))
 
 
 def _resources(document: ModelDocument) -> Table:
@@ -176,6 +195,7 @@ def move_cells(row: MoveRow) -> Sequence[str]:
         str(row.wave + 1),
         duration(row.first_fetch_s),
         duration(row.joined_s),
+        between(row.joined_range.low, row.joined_range.high),
         size(row.bulk_bytes),
         size(row.catch_up_bytes),
     )

@@ -14,7 +14,7 @@ import tierfetch
 from tierfetch.cli.model import model
 from tierfetch.cli.model.document import ModelDocument
 from tierfetch.cli.model.failover import FailoverDocument
-from tierfetch.cli.model.quantities import cost, count, duration, share
+from tierfetch.cli.model.quantities import between, cost, count, duration, share
 from tierfetch.model.inventory_parts import Policy
 from tierfetch.tests.model.builders import EXAMPLE
 
@@ -57,6 +57,24 @@ def test_S1_replace_as_json_is_one_document() -> None:
     assert outcome.progress.under_replicated[0] == 15
     assert outcome.progress.under_replicated[-1] == 0
     assert min(row.first_fetch_s or 0.0 for row in document.moves) > 60
+
+
+def test_each_time_that_is_shown_has_its_interval(tmp_path: Path) -> None:
+    """Of the whole, of shares of the replicas, of each replica, of what is below min ISR, and of warming up."""
+    page = tmp_path / "r.html"
+    shown = model_on_example("replace", "--broker", "3", "--html", page).stdout
+    outcome = ModelDocument.model_validate_json(model_on_example("replace", "--broker", "3", "--json").stdout).outcomes[
+        0
+    ]
+    for name in ("duration_s", "median_join_s", "p95_join_s", "warming_s"):
+        found = outcome.ranges[name]
+        assert between(found.low, found.high) in shown
+    assert "if the background warmer is on: " in shown
+    (line,) = [line for line in shown.splitlines() if "below min.insync.replicas" in line]
+    assert ": " not in line, "nothing is below it here, so nothing is uncertain"
+    assert "in 80 % of the cases" in shown.partition("Last replicas to join the ISR")[2]
+    warming = outcome.ranges["warming_s"]
+    assert f"({between(warming.low, warming.high)})" in page.read_text()
 
 
 def test_S1_compare_has_a_row_for_each_policy() -> None:

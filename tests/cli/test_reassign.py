@@ -131,7 +131,6 @@ def test_S2_a_dead_broker_hides_nobody_elses_room(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = Snapshot(
-        taken_at_s=0.0,
         brokers={1: BrokerState(id=1, rack="r", disk_bytes=10**12)},
         topic_configs={},
         partitions={("t", 0): PartitionState(topic="t", index=0, leader=1, replicas=(1, 2), isr=(1,))},
@@ -149,7 +148,6 @@ def tiered_cluster(remote: dict[tuple[str, int], list[RemoteSegment]] | None) ->
     offsets = Offsets(log_start=0, local_log_start=100, last_tiered=99, log_end=100)
     names = [("t", 0), ("u", 0)]
     return Snapshot(
-        taken_at_s=0.0,
         brokers={each: BrokerState(id=each, rack=f"r{each}", disk_bytes=10**12) for each in (1, 2, 3)},
         topic_configs={"t": {"remote.storage.enable": "true"}},
         partitions={

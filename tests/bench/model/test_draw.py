@@ -16,6 +16,7 @@ from tierfetch.bench.model.draw import (
     FAILOVER_MB,
     NETWORK_BROKERS,
     PARTITIONS,
+    REBALANCE_BROKERS_MIN,
     REBALANCE_MB,
     TIERED_PAIRS,
     TOTAL_MB,
@@ -40,6 +41,8 @@ def test_a_seed_always_draws_the_same_and_a_longer_series_begins_alike(seed: int
 def test_what_is_drawn_can_be_run(seed: int) -> None:
     for each in drawn(seed, 5):
         assert PARTITIONS[0] <= each.partitions <= PARTITIONS[1]
+        assert BROKERS[0] <= each.brokers <= BROKERS[1]
+        assert each.produce_mb_s or not each.consumes
         assert len(each.assignment) == each.partitions
         assert {broker for replicas in each.assignment for broker in replicas} <= set(each.broker_ids)
         assert all(len(set(replicas)) == 2 for replicas in each.assignment)
@@ -69,7 +72,7 @@ def test_what_is_drawn_for_a_network_can_be_run(seed: int) -> None:
         if each.kind.death is None:
             assert NETWORK_BROKERS[0] <= each.brokers <= NETWORK_BROKERS[1]
         else:
-            assert (each.brokers, each.delay_ms) == (2, 0.0)
+            assert (each.brokers, each.delay_ms) == (plain.brokers, 0.0)
 
 
 def test_every_kind_is_drawn() -> None:
@@ -82,8 +85,11 @@ def test_every_kind_is_drawn() -> None:
         sum(each.throttle_mb_s is not None for each in found),
         sum(each.latency_ms > 0 for each in found),
         sum(each.partitions > 8 for each in found),
+        sum(each.consumes for each in found),
     ):
         assert 15 < share < 185
+    for kinds in ({Kind.REPLACEMENT}, {Kind.PROCESS, Kind.HOST}):
+        assert {each.brokers for each in found if each.kind in kinds} == {2, 3, 4, 5, 6}
 
 
 def test_a_drawn_scenario_says_what_it_is() -> None:
@@ -192,6 +198,8 @@ def test_a_process_that_dies_is_predicted_for_the_labs_session(system: System, s
     scenario = Scenario(name="x", total_mb=20, is_tiered=False, kind=Kind.PROCESS)
     found = failover_forecast(scenario, system, Calibrations.default())
     assert found.start_to_isr_s == pytest.approx(seconds, abs=0.05)
+    of_three = failover_forecast(replace(scenario, brokers=3), system, Calibrations.default())
+    assert (of_three.start_to_isr_s < 0.2) == (system == "tierfetch"), "two of three live on: the refusal counts"
     host = failover_forecast(replace(scenario, kind=Kind.HOST), system, Calibrations.default())
     assert host.start_to_isr_s >= SESSION_S
     assert host.low_s >= host.start_to_isr_s - HEARTBEAT_S - 0.5
@@ -213,7 +221,7 @@ def test_rebalances_are_drawn_beside_replacements() -> None:
     for kind in (Kind.ADD, Kind.REMOVE, Kind.EVEN):
         assert 15 <= kinds.count(kind) <= 60
     for each in found:
-        assert BROKERS[0] <= each.brokers <= BROKERS[1]
+        assert REBALANCE_BROKERS_MIN <= each.brokers <= BROKERS[1]
         assert each.partitions >= 2 * each.brokers, "else there may be nothing to move"
         assert each.total_mb <= max(REBALANCE_MB, each.partitions)
         assert each.grows, "a run leaves replicas elsewhere: each needs a topic of its own"

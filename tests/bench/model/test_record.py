@@ -64,9 +64,19 @@ def test_file_is_read_back_as_it_was(record: Record) -> None:
 def test_session_goes_on_with_what_is_not_complete(record: Record) -> None:
     again = Record.read(record.path)
     assert again.completed(5) == {(TESTS[0].name, "tierfetch")}
-    again.forget_unfinished(3, 5)
-    assert [entry.scenario.name for entry in again.tests] == [TESTS[0].name]
-    assert again.calibration_runs == []
+    begun = again.entry(CALIBRATION[0], "tierfetch", is_test=False)
+    assert (len(begun.runs), len(again.calibration_runs)) == (1, 1), "what it has stays"
+    assert again.entry(CALIBRATION[0], "kafka", is_test=False).runs == []
+
+
+def test_the_code_of_all_processes_is_in_the_file(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = record.commit
+    record.continued()
+    assert record.commit == first
+    monkeypatch.setattr("tierfetch.bench.model.record.commit", lambda: "other")
+    record.continued()
+    record.continued()
+    assert record.commit == f"{first}, then other"
 
 
 def test_tables_and_document_say_it_all(record: Record) -> None:

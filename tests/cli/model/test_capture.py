@@ -80,13 +80,15 @@ def test_place_that_cannot_be_written_is_refused_before_anybody_is_asked(cluster
 
 async def test_two_looks_with_the_window_between() -> None:
     cluster = FakeCluster({("t", 0): FakePartition()})
-    times = iter((0.0, 10.0))
+    now_s = 0.0
 
     async def wait(seconds: float) -> None:
+        nonlocal now_s
         assert seconds == 10
+        now_s += seconds
         cluster.partitions["t", 0].offsets[-1] += 500
 
-    first, second = await observe(Observer(cluster, clock=lambda: next(times), pause_s=0.0), 10, wait)
+    first, second = await observe(Observer(cluster, clock=lambda: now_s, pause_s=0.0), 10, wait)
     captured = capture(first, second, {}, "c")
     (partition,) = captured.document["topics"][0]["partitions"]
     assert partition["produce_bytes_per_s"] == 5_000

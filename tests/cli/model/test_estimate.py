@@ -18,7 +18,6 @@ KNOWN = {**dict.fromkeys(UNKNOWN_TO_ALL, "1e9"), **{f"tier.{key}": "1e9" for key
 def snapshot(**changes: Any) -> Snapshot:
     offsets = Offsets(log_start=0, local_log_start=600, last_tiered=799, next_upload=800, log_end=1000)
     values: dict[str, Any] = {
-        "taken_at_s": 0.0,
         "brokers": {each: BrokerState(id=each, rack="r", disk_bytes=10**12) for each in (1, 2)},
         "topic_configs": {"t": {"remote.storage.enable": "true", "segment.bytes": "1000", "min.insync.replicas": "2"}},
         "partitions": {("t", 0): state(offsets)},
@@ -201,22 +200,22 @@ def test_sizes_agree_whatever_the_segments(
 
 def test_produce_rate_is_offsets_between_the_looks_in_bytes() -> None:
     first = snapshot()
-    after = state(Offsets(log_start=0, log_end=1500))
-    second = snapshot(taken_at_s=10.0, partitions={("t", 0): after}, local_bytes={(1, "t", 0): 60_000})
+    after = state(Offsets(log_start=0, log_end=1500, seen_at_s=10.0))
+    second = snapshot(partitions={("t", 0): after}, local_bytes={(1, "t", 0): 60_000})
     assert partition(capture(first, second, KNOWN, "c"))["produce_bytes_per_s"] == 5_000
 
 
 @pytest.mark.parametrize("end", [1000, 900])
 def test_no_growth_is_no_rate(end: int) -> None:
-    second = snapshot(taken_at_s=10.0, partitions={("t", 0): state(Offsets(log_start=0, log_end=end))})
+    second = snapshot(partitions={("t", 0): state(Offsets(log_start=0, log_end=end, seen_at_s=10.0))})
     assert partition(capture(snapshot(), second, KNOWN, "c"))["produce_bytes_per_s"] == 0
 
 
 def test_rate_of_a_topic_that_was_empty_at_the_first_look() -> None:
     empty = Offsets(log_start=0, local_log_start=0, log_end=0)
     first = snapshot(partitions={("t", 0): state(empty)}, local_bytes={(1, "t", 0): 0})
-    after = state(Offsets(log_start=0, log_end=500))
-    second = snapshot(taken_at_s=10.0, partitions={("t", 0): after}, local_bytes={(1, "t", 0): 50_000})
+    after = state(Offsets(log_start=0, log_end=500, seen_at_s=10.0))
+    second = snapshot(partitions={("t", 0): after}, local_bytes={(1, "t", 0): 50_000})
     assert partition(capture(first, second, KNOWN, "c"))["produce_bytes_per_s"] == 5_000
 
 

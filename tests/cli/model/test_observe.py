@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import pytest
+
+from tierfetch.cli.model.capture import observe
+from tierfetch.cli.model.estimate import capture
 from tierfetch.cli.model.observe import ROUNDS_MAX, Observer
 from tierfetch.cli.model.snapshot import RemoteSegment, Snapshot
 from tierfetch.protocol.api import ApiKey
@@ -160,6 +164,33 @@ async def test_growth_is_of_the_partitions_that_were_there() -> None:
     assert set(second.partitions) == {("t", 0)}
     assert second.partitions["t", 0].offsets is not None
     assert second.partitions["t", 0].offsets.log_end == 1500
+
+
+@pytest.mark.parametrize("answer_s", [0.01, 0.5, 2.0])
+async def test_what_producers_write_is_seen_however_long_each_question_takes(answer_s: float) -> None:
+    """Twelve brokers that answer slowly: between offsets and the end of a look pass many times the window."""
+    now_s, rate, names = 0.0, 100, [("t", each) for each in range(12)]
+
+    def passes(cluster: FakeCluster, api: ApiKey, body: Any) -> None:
+        nonlocal now_s
+        now_s += answer_s / 2
+        for part in cluster.partitions.values():
+            part.offsets[-1] = round(1_000_000 + rate * now_s)
+        now_s += answer_s / 2
+
+    async def wait(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    parts = {name: FakePartition(leader=1 + name[1], replicas=(1 + name[1],), isr=(1 + name[1],)) for name in names}
+    for part in parts.values():
+        part.sizes = dict.fromkeys(range(1, 13), 10_000_000)
+    cluster = FakeCluster(parts, brokers=tuple(range(1, 13)), before_answer=passes)
+    looking = Observer(cluster, ledgers=cluster.ledgers, clock=lambda: now_s, pause_s=0.0)
+    first, second = await observe(looking, 3.0, wait)
+    document = capture(first, second, {}, "c").document
+    rates = [each["produce_bytes_per_s"] for each in document["topics"][0]["partitions"]]
+    assert rates == pytest.approx([10 * rate] * len(names), rel=0.02)
 
 
 OWN, OLD = UUID(int=1), UUID(int=2)

@@ -69,5 +69,5 @@ def test_leaders_are_read_where_they_hold_most() -> None:
         for index in range(12)
     }
     sizes = {(1, "t", index): 1000 * index for index in range(12)}
-    snapshot = Snapshot(taken_at_s=0, brokers={}, topic_configs={}, partitions=states, local_bytes=sizes)
+    snapshot = Snapshot(brokers={}, topic_configs={}, partitions=states, local_bytes=sizes)
     assert [state.index for state in largest_led(snapshot, 1)] == [10, 8, 6, 4]
