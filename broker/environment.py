@@ -59,6 +59,8 @@ class NodeEnvironment:
     now_ms: Callable[[], int] = wall_clock_ms
     lock_directory: Callable[[Path], HeldLock] = lock_directory
     open_remote_storage: Callable[[str, Mapping[str, str], str], RemoteStorageManager] = _load_remote_storage
+    may_start_processes: bool = False
+    """Whether this process is the node's own: then copies to the tier may run in a process beside it."""
     cluster_view: ClusterView | None = None
     is_ongoing: IsOngoing | None = None
     """Verifies transactions (KIP-890) in the place of their coordinators; None where these do."""

@@ -7,7 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from ..fetcher import AuxStateBuilder
 from ..light_dataclass import dataclass
-from ..remote import RemoteIndexCache, RemoteLogMetadataContext, SnapshotFiles, load_remote_log_metadata
+from ..remote import (
+    RemoteIndexCache,
+    RemoteLogMetadataContext,
+    RemoteStorageManager,
+    SnapshotFiles,
+    load_remote_log_metadata,
+)
 from ..rlm import (
     LimitedReads,
     OffsetsByTime,
@@ -18,6 +24,7 @@ from ..rlm import (
     RemoteLogManagerConfig,
     RemoteLogReader,
 )
+from ..rlm.worker import StorageRecipe, WorkerStorage, may_copy_in_worker
 from .config.broker_config import BrokerConfig
 from .environment import NodeEnvironment
 from .handlers.offsets import RemoteOffsets
@@ -66,11 +73,8 @@ async def open_tier(
     It does not wait for the metadata topic, which is looked for in the background. `give_up` is called, with the
     reason, if this broker's configuration contradicts that topic.
     """
-    assert config.storage_plugin is not None, "checked by the configuration"
     async with AsyncExitStack() as stack:
-        storage = environment.open_remote_storage(
-            config.storage_plugin, config.rsm_config, config.remote_log_storage_manager_impl_prefix
-        )
+        storage = _open_storage(config, environment)
         stack.push_async_callback(storage.close)
         stack.push_async_callback(topic.close)
         metadata = load_remote_log_metadata(
@@ -114,6 +118,14 @@ async def open_tier(
             reads=RemoteLogReader(metadata, chunks, indexes, max_wait_ms=limits.fetch_max_wait_ms),
             offsets=RemoteOffsets(manager.ledger, by_time),
         )
+
+
+def _open_storage(config: BrokerConfig, environment: NodeEnvironment) -> RemoteStorageManager:
+    assert config.storage_plugin is not None, "checked by the configuration"
+    recipe = StorageRecipe(config.storage_plugin, config.rsm_config, config.remote_log_storage_manager_impl_prefix)
+    storage = environment.open_remote_storage(recipe.plugin, recipe.options, recipe.key_prefix)
+    is_wanted = environment.may_start_processes and config.remote_log_manager_copy_worker_enable
+    return WorkerStorage(storage, recipe) if is_wanted and may_copy_in_worker(storage) else storage
 
 
 def _chunks(manager: RemoteLogManager, limits: RemoteLogManagerConfig, fetch_limit: RateLimit) -> RemoteChunks:

@@ -45,11 +45,12 @@ def broker(path: Path, log_level: str) -> None:
 
 
 async def run(config: BrokerConfig) -> int:
-    from ..broker import StartError, open_broker
+    from ..broker import NodeEnvironment, StartError, open_broker
 
     stopped, waits = stop_signals(), StartWaits()
     try:
-        async with serving(open_broker(config, waits=waits), waits, stopped) as node:
+        machine = NodeEnvironment(may_start_processes=True)
+        async with serving(open_broker(config, machine, waits=waits), waits, stopped) as node:
             if node is not None:
                 _log.info("broker %d is ready", config.node_id)
             async with looking_at(node.tier if node is not None else None):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import click
 
-from ..broker import CombinedConfig, open_combined, parse_combined
+from ..broker import CombinedConfig, NodeEnvironment, open_combined, parse_combined
 from ..broker.config import BrokerConfig, load_broker_config
 from ..log.core import ConfigError, read_properties
 from ..protocol import OUTSIDE, OperatorError, StartWaits
@@ -68,8 +69,9 @@ async def _run(config: NodeConfig) -> int:
 
 async def _run_both(config: CombinedConfig) -> int:
     stopped, waits, node_id = stop_signals(), StartWaits(), config.broker.node_id
+    machine = partial(NodeEnvironment, may_start_processes=True)
     try:
-        async with serving(open_combined(config, waits=waits), waits, stopped) as node:
+        async with serving(open_combined(config, machine, waits=waits), waits, stopped) as node:
             if node is not None:
                 _log.info("server %d is ready as broker and controller", node_id)
             async with AsyncExitStack() as stack:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 CHUNK_BYTES = 8 << 20
 UNFINISHED_DIRECTORY = ".unfinished"
+IN_PROCESS_SCHEME = "memory"
+"""What one process stores there, no other one sees."""
 
 
 class FsspecConfig(StorageConfig):
@@ -233,3 +235,9 @@ class FsspecRemoteStorage(ObjectRemoteStorage):
 
     def __init__(self, config: FsspecConfig) -> None:
         super().__init__(FsspecObjectStore(config), config)
+        named = [*(link.partition("://")[0] for link in config.url.split("::")), *_texts(config.options)]
+        self.may_copy_in_worker = IN_PROCESS_SCHEME not in named
+
+
+def _texts(options: Mapping[str, SecretStr]) -> list[str]:
+    return [value.get_secret_value() for value in options.values()]

@@ -253,6 +253,7 @@ class LocalTieredStorage(ObjectRemoteStorage):
     """The tier in a directory that all brokers share, as Kafka's LocalTieredStorage."""
 
     Config: ClassVar[type[LocalConfig]] = LocalConfig
+    may_copy_in_worker = True
 
     def __init__(self, config: LocalConfig) -> None:
         super().__init__(DirectoryObjectStore(config.dir, config.subdirectory), config)

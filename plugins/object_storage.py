@@ -140,6 +140,9 @@ async def deadline(what: str, timeout_s: float) -> AsyncIterator[None]:
 class ObjectRemoteStorage:
     """The calls of the port, and all that a storage may offer besides, over an `ObjectStore`."""
 
+    may_copy_in_worker = False
+    """As `CopiesInWorker` says: for a subclass to state."""
+
     def __init__(self, store: ObjectStore, config: StorageConfig) -> None:
         self._store = store
         self._timeout_s = config.request_timeout_ms / 1000

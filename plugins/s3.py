@@ -441,6 +441,7 @@ class S3RemoteStorage(ObjectRemoteStorage):
     """The tier in a bucket of Amazon S3, or of a server with its API."""
 
     Config: ClassVar[type[S3Config]] = S3Config
+    may_copy_in_worker = True
 
     def __init__(self, config: S3Config) -> None:
         super().__init__(S3ObjectStore(config), config)

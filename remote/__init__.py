@@ -45,6 +45,7 @@ from .core.segment import (
 )
 from .metadata import RemoteLogMetadataError, RemoteLogMetadataManager
 from .storage import (
+    CopiesInWorker,
     IndexType,
     ListsFromOffset,
     ListsPartitions,
@@ -86,6 +87,7 @@ __all__ = [
     "NO_EPOCH",
     "AuditReport",
     "Backoff",
+    "CopiesInWorker",
     "FileMetadataConfig",
     "FileRemoteLogMetadataManager",
     "Found",

@@ -141,6 +141,17 @@ class ListsFromOffset(Protocol):
         """As `list_objects`, of the segments alone that begin at `start_offset` or above."""
 
 
+@runtime_checkable
+class CopiesInWorker(Protocol):
+    """What a storage may offer besides: a broker that runs in a process of its own may let an equal of it, built from
+    the same options in another process, copy and delete segments, so that producers do not wait for that.
+    """
+
+    @property
+    def may_copy_in_worker(self) -> bool:
+        """False where what is stored, or how it is reached, is only known in this process."""
+
+
 class ObjectRange(NamedTuple):
     """Bytes [start, end) of the object of this key."""
 

@@ -3,6 +3,7 @@
 It is given leadership and offsets; `core/plan.py` decides, the rest performs.
 
 core/              decides. Begin with `core/plan.py`.
+worker/            copies in a process of its own, of low priority.
 manager            runs one task for each tiered partition, within shared limits.
 partition_task     looks, plans and performs, again and again, for one partition.
 copier             copies one closed segment to the tier.

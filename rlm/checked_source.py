@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from ..protocol import CorruptRecordError
 from ..protocol.records import BATCH_HEADER_SIZE, iter_batches, parse_header
-from ..remote import SegmentSource
+from ..remote import LogSegmentData, RemoteStorageManager, SegmentSource
+from ..remote.core import RemoteLogSegmentMetadata
 
 CHECK_BYTES: Final = 256 * 1024
 """Checked at a time: the event loop waits for that, which for the smallest batches takes some milliseconds."""
@@ -101,3 +103,28 @@ def _end_of_batches(data: bytearray) -> int:
     for position, header in iter_batches(data):
         end = position + header.size_bytes
     return end
+
+
+@runtime_checkable
+class ChecksCopies(Protocol):
+    """A storage around another one that copies where the bytes are read."""
+
+    async def copy_checked(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
+        """Copy a segment, every batch of it checked: the storage's part of the function below."""
+
+
+def checked_log(data: LogSegmentData) -> CheckedSource:
+    """Return the log of a segment, checked as it passes."""
+    return CheckedSource(str(data.log.path or "a segment"), data.log)
+
+
+async def copy_checked(
+    storage: RemoteStorageManager, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+) -> bytes | None:
+    """Copy a segment, every batch of it checked. DamagedSegmentError, OSError, and what the storage raises."""
+    if isinstance(storage, ChecksCopies):
+        return await storage.copy_checked(metadata, data)
+    checked = checked_log(data)
+    custom_metadata = await storage.copy_log_segment_data(metadata, replace(data, log=checked))
+    await checked.finish()
+    return custom_metadata

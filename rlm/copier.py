@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Final
 
 from ..log import PartitionLog
@@ -39,14 +38,10 @@ from ..remote import (
     RemoteStorageManager,
 )
 from ..remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from .checked_source import CheckedSource
+from .checked_source import copy_checked
 from .core.view import LocalSegment, PartitionView
 from .deadlines import MetadataWriter
 from .rate_limit import RateLimit
-
-
-def checked_log(data: LogSegmentData) -> CheckedSource:
-    return CheckedSource(str(data.log.path or "a segment"), data.log)
 
 
 def describe_copy(
@@ -116,9 +111,7 @@ class SegmentCopier:
             raise
 
     async def _upload(self, segment: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
-        checked = checked_log(data)
-        custom_metadata = await self._storage.copy_log_segment_data(segment, replace(data, log=checked))
-        await checked.finish()
+        custom_metadata = await copy_checked(self._storage, segment, data)
         self._check_custom_metadata(segment, custom_metadata)
         await self._verify(segment)
         return custom_metadata

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from ..protocol import TopicIdPartition
 from ..remote import (
@@ -29,6 +29,7 @@ from ..remote.core import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from .checked_source import copy_checked
 from .core.view import CopyDeadline
 
 
@@ -50,10 +51,19 @@ class WatchedStorage:
         self._timeout_ms = request_timeout_ms
 
     async def copy_log_segment_data(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
+        async with self._upload_deadline(metadata, data):
+            return await self._storage.copy_log_segment_data(metadata, data)
+
+    async def copy_checked(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
+        async with self._upload_deadline(metadata, data):
+            return await copy_checked(self._storage, metadata, data)
+
+    def _upload_deadline(
+        self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+    ) -> AbstractAsyncContextManager[None]:
         total_bytes = data.log.size + sum(source.size for source in data.indexes.values())
         timeout_ms = self._copy_deadline.of_size_ms(total_bytes)
-        async with _storage_deadline(f"upload of {metadata.segment_id} ({total_bytes} bytes)", timeout_ms):
-            return await self._storage.copy_log_segment_data(metadata, data)
+        return _storage_deadline(f"upload of {metadata.segment_id} ({total_bytes} bytes)", timeout_ms)
 
     async def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
         async with _storage_deadline(f"fetch of {metadata.segment_id} [{start}, {end})", self._timeout_ms):

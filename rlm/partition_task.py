@@ -40,9 +40,9 @@ from ..log.segment import LogSegment
 from ..protocol import OUTSIDE, TopicIdPartition
 from ..remote import IndexType, RemoteLogMetadataManager
 from ..remote.core import Bounds, RemoteLogLedger, RemoteLogSegmentId, RemoteLogSegmentMetadata, UsableSegments
-from .checked_source import DamagedSegmentError
+from .checked_source import DamagedSegmentError, checked_log
 from .config import RemoteLogManagerConfig
-from .copier import SegmentCopier, checked_log, describe_copy, open_segment_data
+from .copier import SegmentCopier, describe_copy, open_segment_data
 from .core.held_back import BUFFER_MS, HeldBack, Notice
 from .core.plan import (
     AbandonOrphan,

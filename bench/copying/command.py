@@ -36,6 +36,15 @@ from .tiers import S3, TIERS
     multiple=True,
     help="Run each tier with these switch intervals of the brokers' interpreters, to see what the lock does.",
 )
+@click.option(
+    "--worker",
+    "workers",
+    type=click.BOOL,
+    multiple=True,
+    default=(True,),
+    show_default=True,
+    help="Whether a worker process copies; both, one after the other, where it is given twice.",
+)
 @figures_option("copying")
 def main(
     tiers: tuple[str, ...],
@@ -44,11 +53,12 @@ def main(
     records_per_s: float,
     alone_s: float,
     intervals_ms: tuple[float, ...],
+    workers: tuple[bool, ...],
     path: Path,
 ) -> None:
     """What producers wait for while closed segments are copied to the tier: by a directory, S3 and fsspec."""
     console, results = table_console(), Results()
-    measured = cases(_that_run(tiers, console), intervals_ms)
+    measured = cases(_that_run(tiers, console), intervals_ms, workers)
     if not measured:
         raise click.ClickException("no tier is left to be measured")
     load = Load(size_mb, records_per_s, alone_s)

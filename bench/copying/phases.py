@@ -38,21 +38,26 @@ def phases_of(round_number: int) -> tuple[Phase, Phase]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A tier, and the switch interval of the brokers' interpreters in ms; None leaves it as it is."""
+    """A tier, the switch interval of the brokers' interpreters in ms (None leaves it as it is), and whether a worker
+    process copies.
+    """
 
     tier: str
     switch_interval_ms: float | None = None
+    has_worker: bool = True
 
     @property
     def name(self) -> str:
-        if self.switch_interval_ms is None:
-            return self.tier
-        return f"{self.tier}, switch interval {self.switch_interval_ms:g} ms"
+        name = self.tier if self.has_worker else f"{self.tier}, copies in the broker"
+        return name if self.switch_interval_ms is None else f"{name}, switch interval {self.switch_interval_ms:g} ms"
 
 
-def cases(tiers: Sequence[str], switch_intervals_ms: Sequence[float]) -> list[Case]:
-    """Return each tier with each interval, or with that of the interpreter where none is given."""
-    return [Case(tier, interval) for tier in tiers for interval in (switch_intervals_ms or (None,))]
+def cases(tiers: Sequence[str], switch_intervals_ms: Sequence[float], workers: Sequence[bool] = (True,)) -> list[Case]:
+    """Return each tier with each interval, or with that of the interpreter where none is given, with the worker or
+    without it.
+    """
+    intervals = switch_intervals_ms or (None,)
+    return [Case(tier, interval, has_worker) for tier in tiers for interval in intervals for has_worker in workers]
 
 
 def due_s(number: int, records_per_s: float) -> float:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from tierfetch.cli.local import LocalCluster, poll
 
 from ..latency import COPY_OFF, for_s, set_topic_config, tier_bytes
@@ -38,6 +40,7 @@ STILL_S: Final = 2.0
 """Nothing more arrives in the tier for so long before anything else is measured."""
 WARM_UP_S: Final = 3.0
 IN_BROKER: Final = Path(__file__).resolve().parent / "in_broker"
+WORKER: Final = "remote.log.manager.copy.worker.enable"
 SWITCH_INTERVAL: Final = "TIERFETCH_BENCH_SWITCH_INTERVAL_MS"
 
 
@@ -64,7 +67,7 @@ class Measured:
 @contextmanager
 def session(case: Case, base: Path, load: Load) -> Iterator[Session]:
     """Run the tier and the cluster of a case, warmed up."""
-    configs = {"remote.log.manager.task.interval.ms": "1000"}
+    configs = {"remote.log.manager.task.interval.ms": "1000", WORKER: str(case.has_worker).lower()}
     with (
         _environment(case.switch_interval_ms),
         running_tier(case.tier, base) as tier,
@@ -147,7 +150,7 @@ class Session:
         return replace(found, copied_mb_per_s=(tier_bytes(self._tier.directory) - before) / 1e6 / took_s)
 
     def _measured(self, work: Callable[[], list[float]]) -> Measured:
-        leader, store = [self._cluster.process(LEADER).pid], list(self._tier.pids)
+        leader, store = self._leader_pids(), list(self._tier.pids)
         pauses, own = self._scraped(PAUSES), self._scraped(OWN_PAUSES)
         began, leader_s, store_s = time.perf_counter(), cpu_seconds(leader), cpu_seconds(store)
         with BareLoop(LATE_S) as beside:
@@ -161,6 +164,11 @@ class Session:
         )
         leader_cpu, store_cpu = (cpu_seconds(leader) - leader_s) / took_s, (cpu_seconds(store) - store_s) / took_s
         return Measured(latencies, leader_cpu, store_cpu, late, 0.0)
+
+    def _leader_pids(self) -> list[int]:
+        """The leader, and its worker."""
+        leader = psutil.Process(self._cluster.process(LEADER).pid)
+        return [leader.pid, *(child.pid for child in leader.children(recursive=True))]
 
     def _latencies(self, is_over: Callable[[], bool]) -> list[float]:
         return latencies_ms(

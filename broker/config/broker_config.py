@@ -417,6 +417,7 @@ class RemoteKeys(PropertyKeys):
     remote_log_manager_copy_max_bytes_per_second: PositiveLong = INT64_MAX
     remote_log_manager_fetch_max_bytes_per_second: PositiveLong = INT64_MAX
     remote_log_manager_copy_timeout_ms: PositiveInt = 300_000
+    remote_log_manager_copy_worker_enable: bool = True
     remote_log_index_file_cache_total_size_bytes: PositiveLong = 1024 * 1024 * 1024
     remote_log_reader_threads: PositiveInt = 10
     remote_fetch_max_wait_ms: PositiveInt = 500

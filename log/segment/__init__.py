@@ -19,8 +19,10 @@ from .open_limit import OpenSegments
 from .segment import LogSegment
 from .slices import LogSlice
 from .snapshot_files import decoded_producers
+from .upload_source import BytesSource
 
 __all__ = [
+    "BytesSource",
     "LogSegment",
     "LogSlice",
     "OpenSegments",

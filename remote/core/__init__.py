@@ -31,7 +31,7 @@ from .lineage import (
     youngest,
 )
 from .offset_runs import OffsetRuns
-from .records import MetadataRecordError, decode_event
+from .records import MetadataRecordError, decode_event, encode_event
 from .segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -63,6 +63,7 @@ __all__ = [
     "covering",
     "decode_event",
     "earliest_pending_upload",
+    "encode_event",
     "end_on_lineage",
     "is_within_lineage",
     "latest_tiered",

@@ -34,6 +34,7 @@ def test_a_round_has_both_phases_and_the_next_one_the_other_way_round(number: in
 
 def test_a_case_is_a_tier_with_each_interval() -> None:
     assert cases(["local", "s3"], []) == [Case("local"), Case("s3")]
+    assert [case.name for case in cases(["s3"], [], [False, True])] == ["s3, copies in the broker", "s3"]
     assert [case.name for case in cases(["s3"], [5.0, 0.5])] == [
         "s3, switch interval 5 ms",
         "s3, switch interval 0.5 ms",

@@ -1,0 +1,1 @@
+"""The process that copies for a broker."""
