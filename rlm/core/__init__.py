@@ -1,9 +1,10 @@
 """The plan of the remote log manager, and what it looks at. Pure.
 
-plan       decides every copy, proof and deletion of one partition: `plan(view, now_ms) -> actions`.
-view       holds what the plan looks at: one partition at one moment.
-retention  computes what retention by size and time asks to delete.
-warming    decides what a thin replica takes back from the tier.
-guess      says where a batch probably is while the index of its segment is fetched.
-quota      is a token bucket in bytes per second.
+plan        decides every copy, proof and deletion of one partition: `plan(view, now_ms) -> actions`.
+view        holds what the plan looks at: one partition at one moment.
+retention   computes what retention by size and time asks to delete.
+warming     decides what a thin replica takes back from the tier.
+read_ahead  says how much is fetched ahead of a consumer that reads on, and how much of it by one request.
+guess       says where a batch probably is while the index of its segment is fetched.
+quota       is a token bucket in bytes per second.
 """

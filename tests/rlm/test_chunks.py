@@ -139,17 +139,35 @@ async def test_chunk_used_least_lately_goes_first(storage: CountingStorage) -> N
     await chunks.close()
 
 
+def ahead(chunks: RemoteChunks, position: int, read_bytes: int = 0, following=None) -> None:
+    chunks.fetch_ahead(SEGMENT, position, read_bytes, lambda: following)
+
+
 async def test_reading_ahead(chunks: RemoteChunks, storage: CountingStorage) -> None:
-    assert not chunks.fetch_ahead(SEGMENT, 99)
+    ahead(chunks, 99, following=OTHER)
     await until(lambda: len(storage.ranges) == 2 and not storage.running)
     assert storage.ranges == [(100, 200), (200, 300)]
     await chunks.read(SEGMENT, 120, 280)
     assert len(storage.ranges) == 2
-    assert chunks.fetch_ahead(SEGMENT, 950)
+    ahead(chunks, 950)
     await until(lambda: len(storage.ranges) == 3)
-    assert storage.ranges[-1] == (1000, 1050)
-    chunks.fetch_first(OTHER)
+    assert storage.ranges[-1] == (1000, 1050), "nothing follows"
+    ahead(chunks, 950, following=OTHER)
     await until(lambda: len(storage.ranges) == 4)
+    assert storage.ranges[-1] == (0, 100), "of the following segment"
+
+
+async def test_chunks_that_no_reader_has_got_to_leave_room_for_those_that_are_read(storage: CountingStorage) -> None:
+    chunks = make(storage, cache_bytes=600)
+    for position in (99, 499, 799):
+        ahead(chunks, position)
+    await until(lambda: not chunks._runs._tasks)
+    assert storage.ranges == [(100, 200), (200, 300), (500, 600), (600, 700), (800, 900)], "one, where no room is left"
+    await chunks.read(SEGMENT, 100, 210)
+    ahead(chunks, 850)
+    await until(lambda: not chunks._runs._tasks)
+    assert storage.ranges[5:] == [(900, 1000)]
+    await chunks.close()
 
 
 async def test_failed_fetch_is_told_to_all_and_tried_again(chunks: RemoteChunks, storage: CountingStorage) -> None:
@@ -162,7 +180,7 @@ async def test_failed_fetch_is_told_to_all_and_tried_again(chunks: RemoteChunks,
 
 async def test_failure_that_nobody_waits_for_is_silent(chunks: RemoteChunks, storage: CountingStorage) -> None:
     storage.faults = FailNth(1, persistent=True)
-    chunks.fetch_ahead(SEGMENT, 0)
+    ahead(chunks, 0)
     await until(lambda: len(storage.calls) == 2 and not storage.running)
     storage.faults = None
     assert bytes(await chunks.read(SEGMENT, 100, 150)) == LOG[100:150]
@@ -238,7 +256,7 @@ async def test_fetch_that_waits_for_the_rate_limit_holds_no_place(storage: Count
     waiting = asyncio.create_task(chunks.read(SEGMENT, 200, 201))
     await asyncio.sleep(0.001)
     assert not waiting.done()
-    assert not chunks._slots.locked()
+    assert not chunks._runs._places.locked()
     await chunks.close()
     with pytest.raises(asyncio.CancelledError):
         await waiting
