@@ -6,8 +6,8 @@
 
 Every call has a deadline: `request_timeout_ms`, and for a copy the time its size takes at `copy_min_bytes_per_second`
 on top; cleaning up after one that failed gets `CLEAN_UP_S_MAX` more. A plugin is an `ObjectStore` (eight calls) and a
-configuration. One whose requests cost much beside their bytes is a `StreamingObjectStore`: a consumer that reads on gets
-several MiB by one of them, in pieces, each of which has the deadline of a fetch.
+configuration. One whose requests cost much beside their bytes is a `StreamingObjectStore`: a consumer that reads on
+gets several MiB by one of them, in pieces, each of which has the deadline of a fetch.
 """
 
 from __future__ import annotations
