@@ -16,7 +16,7 @@
 Ahead of a consumer that reads on, several chunks are one fetch where the storage can stream (`StreamsSegments`), for a
 request has a cost of its own: `core/read_ahead.py` says how many, `runs.py` fetches them.
 
-    chunk   fetching (`runs.py`) -> kept -> evicted (used least lately), dropped, or idle
+    chunk   fetching (`runs.py`) -> kept -> evicted (`core/expected.py`), dropped, or idle
                                  -> failed: those who wait get the error; the next read fetches it again
 """
 
@@ -30,8 +30,9 @@ from typing import Final
 
 from ..remote import RemoteStorageManager
 from ..remote.core import ByteLru, RemoteLogSegmentMetadata
+from .core.expected import ExpectedChunks
 from .core.guess import ByteRange
-from .core.read_ahead import UNREAD_SHARE, next_run
+from .core.read_ahead import next_run
 from .metrics import RemoteLogCounters
 from .rate_limit import RateLimit
 from .runs import ChunkKey, Runs
@@ -72,12 +73,11 @@ class RemoteChunks:
             chunk_bytes=chunk_bytes,
             memory_chunks=memory_chunks,
             places=min(fetches_max, memory_chunks),
-            make_room=lambda size: self._kept.make_room(size),
+            make_room=self._make_room,
             keep=self._keep,
         )
         self._kept: ByteLru[ChunkKey, bytes] = ByteLru(cache_bytes)
-        self._unread: dict[ChunkKey, int] = {}
-        """The sizes of chunks that were fetched ahead, and that no consumer has got to; some may no longer be kept."""
+        self._expected: ExpectedChunks[ChunkKey] = ExpectedChunks()
         self._idle_s = idle_s
         self._read_at_s = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -144,25 +144,37 @@ class RemoteChunks:
         self._counters.wrongly_guessed_bytes += sum(chunk.size for chunk in begun if not chunk.touches(start, end))
 
     def fetch_ahead(
-        self, segment: RemoteLogSegmentMetadata, position: int, read_bytes: int, following: Following
+        self, segment: RemoteLogSegmentMetadata, start: int, end: int, read_bytes: int, following: Following
     ) -> None:
-        """Begin to fetch what a consumer reads next that has read up to `position`, and `read_bytes` in sequence."""
+        """Begin to fetch what a consumer reads next that has read bytes [start, end), and `read_bytes` in sequence."""
+        self._note_read(segment, start, end)
         run = self._runs.longest(read_bytes)
-        places = deque(islice(self._places_after(segment, position, following), self._ahead_chunks * run))
+        places = deque(islice(self._places_after(segment, end - 1, following), self._ahead_chunks * run))
         there = 0
         while places:
             if self._is_there(*places[0]):
                 there += 1
-                places.popleft()
+                self._expect(*places.popleft())
                 continue
-            count = next_run(there, min(run, self._runs.longest(read_bytes)), self._unread_room, self._ahead_chunks)
+            count = next_run(there, min(run, self._runs.longest(read_bytes)), self._room, self._ahead_chunks)
             if not count:
                 return
             segment, missing = self._first_missing(places, count)
             begun = self._runs.begin_ahead(segment, missing)
-            self._unread |= begun
-            if len(begun) < len(missing):
+            if begun < len(missing):
                 run = 1
+
+    def _note_read(self, segment: RemoteLogSegmentMetadata, start: int, end: int) -> None:
+        """Take up what a consumer has passed, and in which chunk it is."""
+        for index in self._indexes(start, end):
+            if self._range(segment, index).end <= end:
+                self._expected.passed((segment.segment_id, index))
+        if end < segment.segment_size_in_bytes:
+            self._expect(segment, end // self._chunk_bytes)
+
+    def _expect(self, segment: RemoteLogSegmentMetadata, index: int) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self._expected.expect((segment.segment_id, index), self._range(segment, index).size, now_s)
 
     def drop(self, segment: RemoteLogSegmentMetadata) -> None:
         """Forget what is kept of a segment; who waits for a chunk of it gets that still."""
@@ -173,7 +185,7 @@ class RemoteChunks:
     def _chunk(self, segment: RemoteLogSegmentMetadata, index: int) -> bytes | asyncio.Future[bytes]:
         """Return a chunk that is needed now: it, or what will have it."""
         key = (segment.segment_id, index)
-        self._unread.pop(key, None)
+        self._expected.read(key)
         kept = self._kept.get(key)
         if kept is not None:
             return kept
@@ -194,13 +206,13 @@ class RemoteChunks:
         return key in self._runs or self._kept.get(key) is not None
 
     @property
-    def _unread_room(self) -> int:
-        """The number of chunks that may be fetched ahead, of all consumers, until some of them have been read."""
-        self._unread = {
-            key: size for key, size in self._unread.items() if key in self._runs or self._kept.peek(key) is not None
-        }
-        room = int(self._cache_bytes * UNREAD_SHARE) - sum(self._unread.values())
-        return room // self._chunk_bytes
+    def _room(self) -> int:
+        """The number of chunks that there is memory for, beside those that consumers are about to read."""
+        now_s = asyncio.get_running_loop().time()
+        expected_bytes = self._expected.size_bytes(
+            now_s, lambda key: key in self._runs or self._kept.peek(key) is not None
+        )
+        return (self._cache_bytes - expected_bytes) // self._chunk_bytes
 
     def _first_missing(self, places: Iterable[_Place], count: int) -> tuple[RemoteLogSegmentMetadata, list[int]]:
         """Return the chunks of one segment that are missing, from the first of `places` on; at most `count`."""
@@ -219,6 +231,12 @@ class RemoteChunks:
     def _range(self, segment: RemoteLogSegmentMetadata, index: int) -> ByteRange:
         start = index * self._chunk_bytes
         return ByteRange(start, min(start + self._chunk_bytes, segment.segment_size_in_bytes))
+
+    def _make_room(self, size: int) -> None:
+        """Let so many bytes fit: what consumers have passed goes first, then what was used least lately."""
+        while self._kept.size_bytes + size > self._cache_bytes and (key := self._expected.pop_passed()) is not None:
+            self._kept.pop(key)
+        self._kept.make_room(size)
 
     def _keep(self, key: ChunkKey, data: bytes) -> None:
         self._kept.add(key, data, len(data))

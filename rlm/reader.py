@@ -212,7 +212,7 @@ class RemoteLogReader:
             raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
         if batches.size_bytes == 0:
             return RemoteRecords(memoryview(b""), request.offset)
-        self._fetch_ahead(request, segment, found.position + batches.size_bytes, batches)
+        self._fetch_ahead(request, segment, found.position, batches)
         aborted: tuple[AbortedTransaction, ...] = ()
         if request.with_aborted and batches.has_transactions:
             aborted = await self._aborted(request, segment, batches.next_offset)
@@ -275,7 +275,7 @@ class RemoteLogReader:
         )
 
     def _fetch_ahead(
-        self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_position: int, batches: WholeBatches
+        self, request: RemoteRead, segment: RemoteLogSegmentMetadata, position: int, batches: WholeBatches
     ) -> None:
         """Read ahead for a sequential consumer: this read began where an earlier one ended."""
         before = self._ends.pop((request.partition, request.offset), None)
@@ -283,12 +283,13 @@ class RemoteLogReader:
         key = (request.partition, batches.next_offset)
         if key in self._ends:  # of another consumer, a little ahead of this one
             read_bytes = max(read_bytes, self._ends[key].read_bytes)
-        self._ends[key] = _End(segment.segment_id, end_position, read_bytes)
+        end = position + batches.size_bytes
+        self._ends[key] = _End(segment.segment_id, end, read_bytes)
         if len(self._ends) > ENDS_MAX:
             self._ends.popitem(last=False)
         if before is not None:
             following = partial(self._following, request, segment)
-            self._chunks.fetch_ahead(segment, end_position - 1, read_bytes, following)
+            self._chunks.fetch_ahead(segment, position, end, read_bytes, following)
 
     def _following(self, request: RemoteRead, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata | None:
         """Return the segment that a consumer reads next from the tier; None if there is none."""

@@ -128,16 +128,16 @@ class Runs:
         """Begin to fetch a chunk that is needed now."""
         return self._begin(segment, [index], is_ahead=False)[0].data
 
-    def begin_ahead(self, segment: RemoteLogSegmentMetadata, indexes: Sequence[int]) -> dict[ChunkKey, int]:
-        """Begin to fetch chunks that follow each other, or the first of them alone; return their sizes. There are no
-        more than `longest` says.
+    def begin_ahead(self, segment: RemoteLogSegmentMetadata, indexes: Sequence[int]) -> int:
+        """Begin to fetch chunks that follow each other, or the first of them alone; return how many. There are no more
+        than `longest` says.
         """
         assert len(indexes) <= 1 + self._spare_chunks, (indexes, self._spare_chunks)
         if len(indexes) > 1:
             size = self._range(segment, indexes[-1]).end - self._range(segment, indexes[0]).start
             indexes = indexes if self._rate_limit.take_at_once(size) else indexes[:1]
         self._spare_chunks -= len(indexes) - 1
-        return {wanted.key: wanted.range.size for wanted in self._begin(segment, indexes, is_ahead=True)}
+        return len(self._begin(segment, indexes, is_ahead=True))
 
     def _begin(self, segment: RemoteLogSegmentMetadata, indexes: Sequence[int], *, is_ahead: bool) -> list[_Wanted]:
         loop = asyncio.get_running_loop()

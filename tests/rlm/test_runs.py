@@ -104,7 +104,8 @@ def make(
 
 
 def ahead(chunks: RemoteChunks, position: int, read_bytes: int = MANY, following=None) -> None:
-    chunks.fetch_ahead(SEGMENT, position, read_bytes, lambda: following)
+    """A consumer has read the byte at `position`, and what is before it."""
+    chunks.fetch_ahead(SEGMENT, position, position + 1, read_bytes, lambda: following)
 
 
 async def at_rest(chunks: RemoteChunks) -> None:
@@ -341,7 +342,7 @@ async def test_chunks_of_a_run_that_are_dropped_reach_those_who_wait_and_are_not
     await at_rest(chunks)
     assert chunks.size_bytes == 0
     assert chunks._runs._spare_chunks == 8
-    assert chunks._unread_room == 12
+    assert chunks._room == 16
 
 
 # Whatever happens, beside a plain model: a read returns the log's bytes, or a RemoteStorageError.
@@ -428,7 +429,7 @@ class _Script:
             self.readers.append(asyncio.create_task(self.read(segment, first, second)))
             asyncio.get_running_loop().call_later(0.7, self.readers[-1].cancel)
         elif kind == "ahead":
-            self.chunks.fetch_ahead(segment, first, second, lambda: OTHER if segment is SEGMENT else None)
+            self.chunks.fetch_ahead(segment, first, first + 1, second, lambda: OTHER if segment is SEGMENT else None)
         elif kind == "begin":
             self.chunks.begin(segment, first, first + second)
         elif kind == "drop":
