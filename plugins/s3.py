@@ -5,9 +5,9 @@
   other, `upload_parts_max` at a time over all copies: memory is bounded by that times `part_bytes`, and consumers find
   connections free.
 * Each part carries the CRC-32 of the bytes as they were read from the segment; the server checks it, and the checksum
-  that it returns is compared too. Whole-object reads (indexes) are checked against the stored checksum by botocore. For
-  servers without additional checksums `checksums=md5` sends Content-MD5 instead, which the server checks; reads are
-  not checked then.
+  that it returns is compared too. Whole-object reads (indexes) are checked against the stored checksum by botocore;
+  ranges of logs are not, whose batches have checksums of their own. For servers without additional checksums
+  `checksums=md5` sends Content-MD5 instead, which the server checks; reads are not checked then.
 * A range in pieces is one GET, each piece passed on when it has come. An answer that states another size than was asked
   for has no piece; one that breaks off, or does not end where it said, is an error after those that came.
 * The server needs conditional writes (If-None-Match) and ListMultipartUploads for one key.
@@ -396,7 +396,7 @@ def make_client(config: S3Config) -> S3Client:
                 s3={"addressing_style": "path"} if config.path_style else {},
                 tcp_keepalive=True,
                 request_checksum_calculation="when_supported" if config.checksums == "crc32" else "when_required",
-                response_checksum_validation="when_supported" if config.checksums == "crc32" else "when_required",
+                response_checksum_validation="when_required",  # of whole objects
             ),
             aws_access_key_id=secret(config.access_key_id),
             aws_secret_access_key=secret(config.secret_access_key),

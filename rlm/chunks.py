@@ -147,6 +147,8 @@ class RemoteChunks:
         self, segment: RemoteLogSegmentMetadata, start: int, end: int, read_bytes: int, following: Following
     ) -> None:
         """Begin to fetch what a consumer reads next that has read bytes [start, end), and `read_bytes` in sequence."""
+        if read_bytes > 2 * self._chunk_bytes and start // self._chunk_bytes == end // self._chunk_bytes:
+            return  # it is where it was when this was looked at last
         self._note_read(segment, start, end)
         run = self._runs.longest(read_bytes)
         places = deque(islice(self._places_after(segment, end - 1, following), self._ahead_chunks * run))

@@ -104,8 +104,8 @@ def make(
 
 
 def ahead(chunks: RemoteChunks, position: int, read_bytes: int = MANY, following=None) -> None:
-    """A consumer has read the byte at `position`, and what is before it."""
-    chunks.fetch_ahead(SEGMENT, position, position + 1, read_bytes, lambda: following)
+    """A consumer has read the byte at `position`, and as much before it as a chunk has."""
+    chunks.fetch_ahead(SEGMENT, position + 1 - CHUNK, position + 1, read_bytes, lambda: following)
 
 
 async def at_rest(chunks: RemoteChunks) -> None:
@@ -142,6 +142,15 @@ async def test_runs_grow_with_what_was_read_in_sequence(chunks: RemoteChunks, st
     ]
     assert chunks._counters.fetched_bytes == 2050
     assert chunks._counters.fetch_requests == 10
+
+
+async def test_within_a_chunk_there_is_nothing_to_look_at_again(chunks: RemoteChunks, storage: Streams) -> None:
+    chunks.fetch_ahead(SEGMENT, 10, 90, MANY, lambda: None)
+    await at_rest(chunks)
+    assert storage.ranges == []
+    chunks.fetch_ahead(SEGMENT, 10, 90, 2 * CHUNK, lambda: None)
+    await at_rest(chunks)
+    assert storage.ranges == [(100, 300), (300, 500)]
 
 
 async def test_each_chunk_of_a_run_is_there_as_soon_as_it_has_come(chunks: RemoteChunks, storage: Streams) -> None:
@@ -429,7 +438,9 @@ class _Script:
             self.readers.append(asyncio.create_task(self.read(segment, first, second)))
             asyncio.get_running_loop().call_later(0.7, self.readers[-1].cancel)
         elif kind == "ahead":
-            self.chunks.fetch_ahead(segment, first, first + 1, second, lambda: OTHER if segment is SEGMENT else None)
+            self.chunks.fetch_ahead(
+                segment, max(0, first - CHUNK), first + 1, second, lambda: OTHER if segment is SEGMENT else None
+            )
         elif kind == "begin":
             self.chunks.begin(segment, first, first + second)
         elif kind == "drop":
