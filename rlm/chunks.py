@@ -147,7 +147,8 @@ class RemoteChunks:
         self, segment: RemoteLogSegmentMetadata, start: int, end: int, read_bytes: int, following: Following
     ) -> None:
         """Begin to fetch what a consumer reads next that has read bytes [start, end), and `read_bytes` in sequence."""
-        if read_bytes > 2 * self._chunk_bytes and start // self._chunk_bytes == end // self._chunk_bytes:
+        is_within = start // self._chunk_bytes == end // self._chunk_bytes and end < segment.segment_size_in_bytes
+        if is_within and read_bytes > 2 * self._chunk_bytes:
             return  # it is where it was when this was looked at last
         self._note_read(segment, start, end)
         run = self._runs.longest(read_bytes)

@@ -153,6 +153,25 @@ async def test_within_a_chunk_there_is_nothing_to_look_at_again(chunks: RemoteCh
     assert storage.ranges == [(100, 300), (300, 500)]
 
 
+async def test_what_was_read_to_the_end_of_its_segment_takes_no_room_from_what_follows(
+    chunks: RemoteChunks, storage: Streams
+) -> None:
+    """The last chunk of a segment is smaller than the others."""
+    storage.before_piece = lambda _: asyncio.sleep(0)
+    read_bytes = 0
+    for number in range(3, 33):
+        segment, following = remote(number, 0, 78), remote(number + 1, 0, 78)
+        for each in (segment, following):
+            storage.put(each, LOG[:780], {})
+        for start in range(0, 780, 30):
+            assert bytes(await chunks.read(segment, start, start + 30)) == LOG[start : start + 30]
+            read_bytes += 30
+            chunks.fetch_ahead(segment, start, start + 30, read_bytes, lambda: following)  # noqa: B023
+    await at_rest(chunks)
+    assert chunks._counters.fetched_bytes <= 31 * 780, "each once"
+    assert len(storage.ranges) <= 5 + 2 * 30, "two a segment once runs are long"
+
+
 async def test_each_chunk_of_a_run_is_there_as_soon_as_it_has_come(chunks: RemoteChunks, storage: Streams) -> None:
     ahead(chunks, 0)
     assert await took(chunks, 100, 110) == PIECE_S
