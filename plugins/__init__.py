@@ -18,7 +18,13 @@ from ..doors import lazy_door
 
 if TYPE_CHECKING:
     from .layout import LOG_SUFFIX, partition_directory, partition_of, segment_key, segment_keys
-    from .object_storage import ObjectRemoteStorage, ObjectStore, ObjectTooLargeError, StorageConfig
+    from .object_storage import (
+        ObjectRemoteStorage,
+        ObjectStore,
+        ObjectTooLargeError,
+        StorageConfig,
+        StreamingObjectStorage,
+    )
 
 __all__ = [
     "LOG_SUFFIX",
@@ -26,6 +32,7 @@ __all__ = [
     "ObjectStore",
     "ObjectTooLargeError",
     "StorageConfig",
+    "StreamingObjectStorage",
     "partition_directory",
     "partition_of",
     "segment_key",
@@ -41,6 +48,7 @@ if not TYPE_CHECKING:
             "ObjectStore": "object_storage",
             "ObjectTooLargeError": "object_storage",
             "StorageConfig": "object_storage",
+            "StreamingObjectStorage": "object_storage",
             "partition_directory": "layout",
             "partition_of": "layout",
             "segment_key": "layout",

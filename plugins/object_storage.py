@@ -6,14 +6,15 @@
 
 Every call has a deadline: `request_timeout_ms`, and for a copy the time its size takes at `copy_min_bytes_per_second`
 on top; cleaning up after one that failed gets `CLEAN_UP_S_MAX` more. A plugin is an `ObjectStore` (eight calls) and a
-configuration.
+configuration. One whose requests cost much beside their bytes is a `StreamingObjectStore`: a consumer that reads on
+gets several MiB by one of them, in pieces, each of which has the deadline of a fetch.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -117,6 +118,13 @@ class GetsMany(Protocol):
 
     async def get_many(self, ranges: Sequence[ObjectRange]) -> list[bytes | None]:
         """None for an object that is absent."""
+
+
+class StreamingObjectStore(ObjectStore, Protocol):
+    """An `ObjectStore` whose requests cost so much that a large one, in pieces, is worth several small ones."""
+
+    def get_pieces(self, key: str, start: int, end: int, piece_bytes: int) -> AsyncGenerator[bytes, None]:
+        """As `get`, by one request, in pieces of `piece_bytes` as they come; the last may be smaller."""
 
 
 async def try_to_clean_up(work: Awaitable[object]) -> None:
@@ -239,3 +247,35 @@ class ObjectRemoteStorage:
 
     async def close(self) -> None:
         await self._store.close()
+
+
+class StreamingObjectStorage(ObjectRemoteStorage):
+    """An `ObjectRemoteStorage` that streams (`StreamsSegments`), over a store that does."""
+
+    def __init__(self, store: StreamingObjectStore, config: StorageConfig) -> None:
+        super().__init__(store, config)
+        self._streams = store
+
+    async def stream_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start: int, end: int, piece_bytes: int
+    ) -> AsyncGenerator[bytes, None]:
+        assert 0 <= start <= end, (start, end)
+        assert piece_bytes > 0, piece_bytes
+        position, end = start, min(end, metadata.segment_size_in_bytes)
+        if start >= end:
+            return
+        key = segment_key(metadata, None)
+        async with aclosing(self._streams.get_pieces(key, start, end, piece_bytes)) as pieces:
+            while True:
+                async with deadline(f"fetch of {key} [{position}, {end}) in pieces", self._timeout_s):
+                    piece = await anext(pieces, b"")
+                following = min(position + piece_bytes, end)
+                if len(piece) != following - position:
+                    raise RemoteStorageCorruptError(
+                        f"{key}: bytes [{position}, {following}) came back as {len(piece)} bytes; "
+                        f"the metadata states a size of {metadata.segment_size_in_bytes}"
+                    )
+                if not piece:
+                    return
+                yield piece
+                position = following

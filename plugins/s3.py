@@ -5,9 +5,11 @@
   other, `upload_parts_max` at a time over all copies: memory is bounded by that times `part_bytes`, and consumers find
   connections free.
 * Each part carries the CRC-32 of the bytes as they were read from the segment; the server checks it, and the checksum
-  that it returns is compared too. Whole-object reads (indexes) are checked against the stored checksum by botocore. For
-  servers without additional checksums `checksums=md5` sends Content-MD5 instead, which the server checks; reads are
-  not checked then.
+  that it returns is compared too. Whole-object reads (indexes) are checked against the stored checksum by botocore;
+  ranges of logs are not, whose batches have checksums of their own. For servers without additional checksums
+  `checksums=md5` sends Content-MD5 instead, which the server checks; reads are not checked then.
+* A range in pieces is one GET, each piece passed on when it has come. An answer that states another size than was asked
+  for has no piece; one that breaks off, or does not end where it said, is an error after those that came.
 * The server needs conditional writes (If-None-Match) and ListMultipartUploads for one key.
 * Writes say If-None-Match: an object is never replaced. One that is there already with the same size counts as stored
   (a retried copy), any other size is an error.
@@ -20,8 +22,8 @@ import asyncio
 import base64
 import hashlib
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypedDict, TypeVar
 
@@ -39,13 +41,13 @@ from ..remote import (
     SegmentSource,
 )
 from .object_storage import (
-    ObjectRemoteStorage,
     ObjectTooLargeError,
     StorageConfig,
+    StreamingObjectStorage,
     refuse_credentials,
     try_to_clean_up,
 )
-from .threads import AbandonedError, BlockingCalls
+from .threads import Abandoned, AbandonedError, BlockingCalls
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -289,6 +291,20 @@ class S3ObjectStore:
 
         return await self._call(key, fetch)
 
+    async def get_pieces(self, key: str, start: int, end: int, piece_bytes: int) -> AsyncGenerator[bytes, None]:
+        def fetch(abandoned: Abandoned) -> Generator[bytes, None, None]:
+            abandoned.check()
+            with storage_errors(key):
+                answer = self._client.get_object(
+                    Bucket=self._bucket, Key=self._prefix + key, Range=f"bytes={start}-{end - 1}"
+                )
+                with closing(answer["Body"]) as body:
+                    yield from _pieces_within(body, key, end - start, answer.get("ContentLength", 0), piece_bytes)
+
+        async with aclosing(self._calls.pieces(key, fetch)) as pieces:
+            async for piece in pieces:
+                yield piece
+
     async def get_whole(self, key: str, size_max: int) -> bytes:
         def fetch() -> bytes:
             answer = self._get_object(self._prefix + key)
@@ -386,7 +402,7 @@ def make_client(config: S3Config) -> S3Client:
                 tcp_keepalive=True,
                 user_agent=USER_AGENT,
                 request_checksum_calculation="when_supported" if config.checksums == "crc32" else "when_required",
-                response_checksum_validation="when_supported" if config.checksums == "crc32" else "when_required",
+                response_checksum_validation="when_required",  # of whole objects
             ),
             aws_access_key_id=secret(config.access_key_id),
             aws_secret_access_key=secret(config.secret_access_key),
@@ -425,6 +441,39 @@ def _read_within(body: StreamingBody, key: str, size_max: int, stated: int = 0) 
     return b"".join(parts)
 
 
+def _pieces_within(body: StreamingBody, key: str, size_max: int, stated: int, piece_bytes: int) -> Iterator[bytes]:
+    """Yield all of the body in pieces, each as soon as it has come. ObjectTooLargeError as `_read_within`, and before
+    any piece of an answer that states more bytes than were asked for: those may be others.
+    """
+    if stated <= 0:
+        whole = _read_within(body, key, size_max)  # what does not say its size is known to be right at its end
+        yield from (whole[start : start + piece_bytes] for start in range(0, len(whole), piece_bytes))
+        return
+    if stated > size_max:
+        raise ObjectTooLargeError(key, stated, size_max)
+    left = stated
+    while left:
+        piece = _read_up_to(body, min(piece_bytes, left))
+        if not piece:
+            break
+        left -= len(piece)
+        yield piece
+    if body.read(1):  # also for the SDK, which checks the size where nothing is left
+        raise ObjectTooLargeError(key, stated + 1, size_max)
+
+
+def _read_up_to(body: StreamingBody, size: int) -> bytes:
+    """Return so many bytes, or what there is until the end."""
+    first = body.read(size)
+    if len(first) == size or not first:
+        return first
+    parts, left = [first], size - len(first)
+    while left and (part := body.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
 def compare_checksums(what: str, sums: _Sums, answered: str | None) -> None:
     """RemoteStorageCorruptError if the server stored other bytes than were sent, as far as it says what it stored."""
     sent = sums.get("ChecksumCRC32")
@@ -437,7 +486,7 @@ def first_error(errors: ExceptionGroup) -> Exception:
     return first_error(first) if isinstance(first, ExceptionGroup) else first
 
 
-class S3RemoteStorage(ObjectRemoteStorage):
+class S3RemoteStorage(StreamingObjectStorage):
     """The tier in a bucket of Amazon S3, or of a server with its API."""
 
     Config: ClassVar[type[S3Config]] = S3Config

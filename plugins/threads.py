@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -54,6 +55,30 @@ class BlockingCalls:
             if not future.done():
                 self._abandoned[future] = key
             raise
+
+    async def pieces(
+        self, key: str, call: Callable[[Abandoned], Generator[bytes, None, None]]
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what the iterator yields on its thread, which does not wait for the caller: all of it must fit into
+        memory. Once the caller has left, the thread follows before its next piece.
+        """
+        loop, arrived = asyncio.get_running_loop(), asyncio.Queue[bytes | None]()
+
+        def on_thread(abandoned: Abandoned) -> None:
+            with closing(call(abandoned)) as pieces:
+                for piece in pieces:
+                    abandoned.check()
+                    loop.call_soon_threadsafe(arrived.put_nowait, piece)
+
+        running = asyncio.create_task(self.run(key, on_thread))
+        running.add_done_callback(lambda _: arrived.put_nowait(None))
+        try:
+            while (piece := await arrived.get()) is not None:
+                yield piece
+            await running
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     async def settled(self, keys: Collection[str]) -> None:
         """Returns once no abandoned call works on any of `keys`."""

@@ -61,13 +61,14 @@ from .storage import (
     RemoteStorageRefusedError,
     RemoteStorageTimeoutError,
     SegmentSource,
+    StreamsSegments,
 )
 
 if TYPE_CHECKING:
     from .aborts import fetch_transaction_index, first_open_offset
     from .audit import AuditReport, audit_ledger, audit_survey, check_lineage, confirmed_report
     from .backoff import Backoff
-    from .batches import Found, ReadOn, batch_at, find_batch, whole_batches
+    from .batches import Found, ReadOn, WholeBatches, batch_at, find_batch, whole_batches
     from .contents import check_contents
     from .embedded import Tier, TierLog, TierSegment, open_tier
     from .file_manager import FileMetadataConfig, FileRemoteLogMetadataManager
@@ -125,10 +126,12 @@ __all__ = [
     "SegmentSource",
     "Sighting",
     "SnapshotFiles",
+    "StreamsSegments",
     "Survey",
     "Tier",
     "TierLog",
     "TierSegment",
+    "WholeBatches",
     "WrongIndexError",
     "audit_ledger",
     "audit_survey",
@@ -181,6 +184,7 @@ if not TYPE_CHECKING:
             "Tier": "embedded",
             "TierLog": "embedded",
             "TierSegment": "embedded",
+            "WholeBatches": "batches",
             "WrongIndexError": "index_proof",
             "audit_ledger": "audit",
             "audit_survey": "audit",

@@ -14,7 +14,7 @@ Rules of an implementation (`testing/remote_storage.py` checks them):
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -123,6 +123,22 @@ class ReadsSegments(Protocol):
 
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
         """As that of `RemoteStorageManager`."""
+
+
+@runtime_checkable
+class StreamsSegments(Protocol):
+    """What a storage may offer besides: many bytes of a log by one request, which can be used as they come (for
+    consumers that read on). A storage without it is asked for a few MiB at a time.
+    """
+
+    def stream_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start: int, end: int, piece_bytes: int
+    ) -> AsyncGenerator[bytes, None]:
+        """Bytes [start, end) of the `.log`, cut at its end, in pieces of `piece_bytes`; the last may be smaller. Each
+        has the deadline of a fetch, and is right whatever comes after it. RemoteResourceNotFoundError if the object is
+        absent, RemoteStorageCorruptError where it has fewer bytes than its metadata states. At most these bytes are in
+        memory. A caller that leaves closes the iterator, which ends the request.
+        """
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ pending_deletions  remembers the remote segments of deleted topics until they ar
 embedded           tiers a log of a program's own: the public calls of docs/library.md.
 reader             reads the tier for consumers.
 chunks             fetches aligned chunks ahead of readers, and caches them.
+runs               fetches chunks, one alone or several by one request.
 times              finds offsets by time across both tiers (bootstrap rule 10).
 deadlines          puts a deadline around every remote call.
 rate_limit         shares `copy` and `fetch` rate limits among tasks.

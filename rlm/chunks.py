@@ -12,23 +12,36 @@
 | at most `fetches_max` fetches at a time                     | nor the tier's connections                       |
 | a fetch waits for `rate_limit` before it takes such a place | consumers must not starve copies of bandwidth    |
 | nothing is kept when nobody has read for a while            | an idle broker needs little memory               |
+
+Ahead of a consumer that reads on, several chunks are one fetch where the storage can stream (`StreamsSegments`), for a
+request has a cost of its own: `core/read_ahead.py` says how many, `runs.py` fetches them.
+
+    chunk   fetching (`runs.py`) -> kept -> evicted (`core/expected.py`), dropped, or idle
+                                 -> failed: those who wait get the error; the next read fetches it again
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
-from ..remote import RemoteStorageCorruptError, RemoteStorageManager
-from ..remote.core import ByteLru, RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ..remote import RemoteStorageManager
+from ..remote.core import ByteLru, RemoteLogSegmentMetadata
+from .core.expected import ExpectedChunks
 from .core.guess import ByteRange
+from .core.read_ahead import next_run
 from .metrics import RemoteLogCounters
 from .rate_limit import RateLimit
+from .runs import ChunkKey, Runs
 
 IDLE_S: Final = 30.0
 
-_Key = tuple[RemoteLogSegmentId, int]
+Following = Callable[[], RemoteLogSegmentMetadata | None]
+"""Returns the segment that a consumer reads after the one it is in; None if the tier has none."""
+_Place = tuple[RemoteLogSegmentMetadata, int]
 
 
 class RemoteChunks:
@@ -47,18 +60,24 @@ class RemoteChunks:
         idle_s: float = IDLE_S,
     ) -> None:
         assert 0 < chunk_bytes <= cache_bytes, (chunk_bytes, cache_bytes)
-        self._storage = storage
         self._counters = counters
         self._rate_limit = rate_limit
         self._chunk_bytes = chunk_bytes
         self._cache_bytes = cache_bytes
         self._ahead_chunks = ahead_chunks
-        self._fetches_max = min(fetches_max, cache_bytes // chunk_bytes)
-        self._slots = asyncio.Semaphore(self._fetches_max)
-        self._kept: ByteLru[_Key, bytes] = ByteLru(cache_bytes)
-        self._fetching: dict[_Key, asyncio.Task[bytes]] = {}
-        self._fetching_bytes = 0
-        self._tasks: set[asyncio.Task[bytes]] = set()
+        memory_chunks = cache_bytes // chunk_bytes
+        self._runs = Runs(
+            storage,
+            counters,
+            rate_limit,
+            chunk_bytes=chunk_bytes,
+            memory_chunks=memory_chunks,
+            places=min(fetches_max, memory_chunks),
+            make_room=self._make_room,
+            keep=self._keep,
+        )
+        self._kept: ByteLru[ChunkKey, bytes] = ByteLru(cache_bytes)
+        self._expected: ExpectedChunks[ChunkKey] = ExpectedChunks()
         self._idle_s = idle_s
         self._read_at_s = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -70,15 +89,12 @@ class RemoteChunks:
     @property
     def size_bytes(self) -> int:
         """The size of the chunks kept and under way."""
-        return self._kept.size_bytes + self._fetching_bytes
+        return self._kept.size_bytes + self._runs.size_bytes
 
     async def close(self) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._runs.close()
 
     async def read(self, segment: RemoteLogSegmentMetadata, start: int, end: int) -> memoryview:
         """Bytes [start, end) of the segment's log, cut at its end. RemoteStorageError if the tier fails."""
@@ -100,7 +116,7 @@ class RemoteChunks:
         could push the first of them out of the memory before they are read.
         """
         end = min(end, segment.segment_size_in_bytes)
-        for index in self._indexes(start, end)[: self._free_places] if start < end else ():
+        for index in self._indexes(start, end)[: self._runs.free_places] if start < end else ():
             self._chunk(segment, index)
 
     def guess(self, segment: RemoteLogSegmentMetadata, probable: ByteRange) -> list[ByteRange]:
@@ -108,12 +124,11 @@ class RemoteChunks:
         missing = [
             index
             for index in self._indexes(probable.start, probable.end)
-            if (segment.segment_id, index) not in self._fetching
-            and self._kept.peek((segment.segment_id, index)) is None
+            if (segment.segment_id, index) not in self._runs and self._kept.peek((segment.segment_id, index)) is None
         ]
         begun = [self._range(segment, index) for index in missing]
         size = sum(chunk.size for chunk in begun)
-        if len(missing) > self._free_places or not self._rate_limit.has(size):
+        if len(missing) > self._runs.free_places or not self._rate_limit.has(size):
             return []
         for index in missing:
             self._chunk(segment, index)
@@ -128,43 +143,89 @@ class RemoteChunks:
         """Count what a guess has begun for nothing: bytes [start, end) are what was to be read."""
         self._counters.wrongly_guessed_bytes += sum(chunk.size for chunk in begun if not chunk.touches(start, end))
 
-    def fetch_ahead(self, segment: RemoteLogSegmentMetadata, position: int) -> bool:
-        """Begin to fetch the chunks behind the one that holds `position`; True if that reaches beyond the segment."""
-        first = position // self._chunk_bytes + 1
-        for index in range(first, first + self._ahead_chunks):
-            if index * self._chunk_bytes >= segment.segment_size_in_bytes:
-                return True
-            self._chunk(segment, index, is_ahead=True)
-        return False
+    def fetch_ahead(
+        self, segment: RemoteLogSegmentMetadata, start: int, end: int, read_bytes: int, following: Following
+    ) -> None:
+        """Begin to fetch what a consumer reads next that has read bytes [start, end), and `read_bytes` in sequence."""
+        is_within = start // self._chunk_bytes == end // self._chunk_bytes and end < segment.segment_size_in_bytes
+        if is_within and read_bytes > 2 * self._chunk_bytes:
+            return  # it is where it was when this was looked at last
+        self._note_read(segment, start, end)
+        run = self._runs.longest(read_bytes)
+        places = deque(islice(self._places_after(segment, end - 1, following), self._ahead_chunks * run))
+        there = 0
+        while places:
+            if self._is_there(*places[0]):
+                there += 1
+                self._expect(*places.popleft())
+                continue
+            count = next_run(there, min(run, self._runs.longest(read_bytes)), self._room, self._ahead_chunks)
+            if not count:
+                return
+            segment, missing = self._first_missing(places, count)
+            begun = self._runs.begin_ahead(segment, missing)
+            if begun < len(missing):
+                run = 1
 
-    def fetch_first(self, segment: RemoteLogSegmentMetadata) -> None:
-        """Begin to fetch the segment's first chunk."""
-        self._chunk(segment, 0, is_ahead=True)
+    def _note_read(self, segment: RemoteLogSegmentMetadata, start: int, end: int) -> None:
+        """Take up what a consumer has passed, and in which chunk it is."""
+        for index in self._indexes(start, end):
+            if self._range(segment, index).end <= end:
+                self._expected.passed((segment.segment_id, index))
+        if end < segment.segment_size_in_bytes:
+            self._expect(segment, end // self._chunk_bytes)
+
+    def _expect(self, segment: RemoteLogSegmentMetadata, index: int) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self._expected.expect((segment.segment_id, index), self._range(segment, index).size, now_s)
 
     def drop(self, segment: RemoteLogSegmentMetadata) -> None:
         """Forget what is kept of a segment; who waits for a chunk of it gets that still."""
         for index in range(-(-segment.segment_size_in_bytes // self._chunk_bytes)):
             self._kept.pop((segment.segment_id, index))
-            self._fetching.pop((segment.segment_id, index), None)
+            self._runs.forget((segment.segment_id, index))
 
-    def _chunk(
-        self, segment: RemoteLogSegmentMetadata, index: int, *, is_ahead: bool = False
-    ) -> bytes | asyncio.Task[bytes]:
+    def _chunk(self, segment: RemoteLogSegmentMetadata, index: int) -> bytes | asyncio.Future[bytes]:
+        """Return a chunk that is needed now: it, or what will have it."""
         key = (segment.segment_id, index)
+        self._expected.read(key)
         kept = self._kept.get(key)
         if kept is not None:
             return kept
-        task = self._fetching.get(key)
-        if task is None:
-            task = self._fetching[key] = asyncio.create_task(self._fetch(segment, index, is_ahead=is_ahead))
-            self._tasks.add(task)
-            task.add_done_callback(self._land)
-        return task
+        return self._runs.get(key) or self._runs.begin(segment, index)
+
+    def _places_after(self, segment: RemoteLogSegmentMetadata, position: int, following: Following) -> Iterator[_Place]:
+        """Yield the chunks after the one that holds `position`, up to the end of the following segment."""
+        for index in self._indexes(0, segment.segment_size_in_bytes)[position // self._chunk_bytes + 1 :]:
+            yield segment, index
+        after = following()
+        if after is not None:
+            for index in self._indexes(0, after.segment_size_in_bytes):
+                yield after, index
+
+    def _is_there(self, segment: RemoteLogSegmentMetadata, index: int) -> bool:
+        """Return whether a chunk is under way or kept; if so, it stays a while longer."""
+        key = (segment.segment_id, index)
+        return key in self._runs or self._kept.get(key) is not None
 
     @property
-    def _free_places(self) -> int:
-        """The number of fetches that would wait for no other, one of a chunk that was dropped included."""
-        return max(0, self._fetches_max - len(self._tasks))
+    def _room(self) -> int:
+        """The number of chunks that there is memory for, beside those that consumers are about to read."""
+        now_s = asyncio.get_running_loop().time()
+        expected_bytes = self._expected.size_bytes(
+            now_s, lambda key: key in self._runs or self._kept.peek(key) is not None
+        )
+        return (self._cache_bytes - expected_bytes) // self._chunk_bytes
+
+    def _first_missing(self, places: Iterable[_Place], count: int) -> tuple[RemoteLogSegmentMetadata, list[int]]:
+        """Return the chunks of one segment that are missing, from the first of `places` on; at most `count`."""
+        (segment, first), *rest = islice(places, count)
+        missing = [first]
+        for place in rest:
+            if place[0] is not segment or self._is_there(*place):
+                break
+            missing.append(place[1])
+        return segment, missing
 
     def _indexes(self, start: int, end: int) -> range:
         """Return the numbers of the chunks that hold bytes [start, end)."""
@@ -174,42 +235,15 @@ class RemoteChunks:
         start = index * self._chunk_bytes
         return ByteRange(start, min(start + self._chunk_bytes, segment.segment_size_in_bytes))
 
-    async def _fetch(self, segment: RemoteLogSegmentMetadata, index: int, *, is_ahead: bool) -> bytes:
-        key = (segment.segment_id, index)
-        chunk = self._range(segment, index)
-        size = chunk.size
-        try:
-            await self._rate_limit.acquire(size)
-            async with self._slots:
-                self._fetching_bytes += size
-                self._kept.make_room(self._fetching_bytes)
-                try:
-                    data = await self._fetch_checked(segment, chunk.start, chunk.end)
-                finally:
-                    self._fetching_bytes -= size
-            if self._is_wanted(key):
-                self._kept.add(key, data, size)
-                self._watch_idleness()
-        finally:
-            if self._is_wanted(key):
-                del self._fetching[key]
-        self._counters.fetched_bytes += size
-        self._counters.fetched_ahead_bytes += size if is_ahead else 0
-        return data
+    def _make_room(self, size: int) -> None:
+        """Let so many bytes fit: what consumers have passed goes first, then what was used least lately."""
+        while self._kept.size_bytes + size > self._cache_bytes and (key := self._expected.pop_passed()) is not None:
+            self._kept.pop(key)
+        self._kept.make_room(size)
 
-    async def _fetch_checked(self, segment: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
-        self._counters.fetch_requests += 1
-        try:
-            data = await self._storage.fetch_log_segment(segment, start, end)
-            if len(data) != end - start:
-                raise RemoteStorageCorruptError(
-                    f"{segment.segment_id}: the tier returned {len(data)} bytes for [{start}, {end}) of "
-                    f"{segment.segment_size_in_bytes}"
-                )
-        except BaseException:
-            self._counters.fetch_errors += 1
-            raise
-        return data
+    def _keep(self, key: ChunkKey, data: bytes) -> None:
+        self._kept.add(key, data, len(data))
+        self._watch_idleness()
 
     def _watch_idleness(self) -> None:
         if self._idle_timer is None:
@@ -222,12 +256,3 @@ class RemoteChunks:
             self._kept = ByteLru(self._cache_bytes)
         elif len(self._kept):
             self._watch_idleness()
-
-    def _is_wanted(self, key: _Key) -> bool:
-        """Whether the chunk has not been dropped since this fetch began."""
-        return self._fetching.get(key) is asyncio.current_task()
-
-    def _land(self, task: asyncio.Task[bytes]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody may have waited for what was fetched ahead

@@ -7,8 +7,8 @@ that its caller retries anyway. An index that is too large for its segment is no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 from ..protocol import TopicIdPartition
 from ..remote import (
@@ -19,6 +19,7 @@ from ..remote import (
     RemoteObject,
     RemoteStorageManager,
     RemoteStorageTimeoutError,
+    StreamsSegments,
     check_index_size,
 )
 from ..remote.core import (
@@ -95,6 +96,41 @@ class WatchedStorage:
 
     async def close(self) -> None:
         await self._storage.close()
+
+
+class WatchedStreams(WatchedStorage):
+    """A `WatchedStorage` over one that streams: each piece comes in time, too."""
+
+    def __init__(
+        self,
+        storage: RemoteStorageManager,
+        streams: StreamsSegments,
+        *,
+        copy_deadline: CopyDeadline,
+        request_timeout_ms: int,
+    ) -> None:
+        super().__init__(storage, copy_deadline=copy_deadline, request_timeout_ms=request_timeout_ms)
+        self._streams = streams
+
+    async def stream_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start: int, end: int, piece_bytes: int
+    ) -> AsyncGenerator[bytes, None]:
+        what = f"fetch of {metadata.segment_id} [{start}, {end}) in pieces"
+        async with aclosing(self._streams.stream_log_segment(metadata, start, end, piece_bytes)) as pieces:
+            while True:
+                async with _storage_deadline(what, self._timeout_ms):
+                    try:
+                        piece = await anext(pieces)
+                    except StopAsyncIteration:
+                        return
+                yield piece
+
+
+def watched(storage: RemoteStorageManager, *, copy_deadline: CopyDeadline, request_timeout_ms: int) -> WatchedStorage:
+    """Return the storage with deadlines; it streams if the storage does."""
+    if isinstance(storage, StreamsSegments):
+        return WatchedStreams(storage, storage, copy_deadline=copy_deadline, request_timeout_ms=request_timeout_ms)
+    return WatchedStorage(storage, copy_deadline=copy_deadline, request_timeout_ms=request_timeout_ms)
 
 
 class MetadataWriter:

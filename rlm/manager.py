@@ -35,7 +35,7 @@ from ..remote.core import RemoteLogLedger
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier
 from .core.view import TierMode, TierPolicy
-from .deadlines import MetadataWriter, WatchedStorage
+from .deadlines import MetadataWriter, watched
 from .expiry import RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
 from .partition_task import Leadership, PartitionTask, TierServices
@@ -79,7 +79,7 @@ class RemoteLogManager:
         deletions: PendingDeletions,
     ) -> None:
         """Make a manager over two plugins, which the caller starts and closes."""
-        self.storage = WatchedStorage(
+        self.storage = watched(
             storage, copy_deadline=config.copy_deadline, request_timeout_ms=config.request_timeout_ms
         )
         writer = MetadataWriter(

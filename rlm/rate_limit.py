@@ -26,6 +26,14 @@ class RateLimit:
         now_s = asyncio.get_running_loop().time()
         return self._bucket_at(now_s).has(count, now_s)
 
+    def take_at_once(self, count: int) -> bool:
+        """Move `count` bytes if that makes no caller wait; return whether it does."""
+        if not self.has(count):
+            return False
+        now_s = asyncio.get_running_loop().time()
+        self._bucket_at(now_s).take(count, now_s)
+        return True
+
     def _bucket_at(self, now_s: float) -> TokenBucket:
         if self._bucket is None:
             self._bucket = TokenBucket(self._bytes_per_second, now_s)

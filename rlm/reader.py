@@ -37,6 +37,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from functools import partial
 from typing import Final
 
 from ..light_dataclass import dataclass
@@ -52,6 +53,7 @@ from ..remote import (
     RemoteResourceNotFoundError,
     RemoteStorageCorruptError,
     RemoteStorageError,
+    WholeBatches,
     WrongIndexError,
     batch_at,
     check_offset_entry,
@@ -104,10 +106,13 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Where a read ended: whole batches were served up to this position of the segment's log."""
+    """Where a read ended: whole batches were served up to this position of the segment's log. `read_bytes` is what was
+    read in sequence until there.
+    """
 
     segment_id: RemoteLogSegmentId
     position: int
+    read_bytes: int
 
 
 class RemoteLogReader:
@@ -207,7 +212,7 @@ class RemoteLogReader:
             raise RemoteStorageCorruptError(f"{segment.segment_id}: {error.message}") from error
         if batches.size_bytes == 0:
             return RemoteRecords(memoryview(b""), request.offset)
-        self._fetch_ahead(request, segment, found.position + batches.size_bytes, batches.next_offset)
+        self._fetch_ahead(request, segment, found.position, batches)
         aborted: tuple[AbortedTransaction, ...] = ()
         if request.with_aborted and batches.has_transactions:
             aborted = await self._aborted(request, segment, batches.next_offset)
@@ -270,26 +275,30 @@ class RemoteLogReader:
         )
 
     def _fetch_ahead(
-        self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_position: int, next_offset: int
+        self, request: RemoteRead, segment: RemoteLogSegmentMetadata, position: int, batches: WholeBatches
     ) -> None:
         """Read ahead for a sequential consumer: this read began where an earlier one ended."""
-        is_read_on = self._ends.pop((request.partition, request.offset), None) is not None
-        self._ends[request.partition, next_offset] = _End(segment.segment_id, end_position)
+        before = self._ends.pop((request.partition, request.offset), None)
+        read_bytes = batches.size_bytes + (before.read_bytes if before is not None else 0)
+        key = (request.partition, batches.next_offset)
+        if key in self._ends:  # of another consumer, a little ahead of this one
+            read_bytes = max(read_bytes, self._ends[key].read_bytes)
+        end = position + batches.size_bytes
+        self._ends[key] = _End(segment.segment_id, end, read_bytes)
         if len(self._ends) > ENDS_MAX:
             self._ends.popitem(last=False)
-        if not is_read_on or not self._chunks.fetch_ahead(segment, end_position - 1):
-            return
-        following_offset = segment.end_offset + 1
+        if before is not None:
+            following = partial(self._following, request, segment)
+            self._chunks.fetch_ahead(segment, position, end, read_bytes, following)
+
+    def _following(self, request: RemoteRead, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata | None:
+        """Return the segment that a consumer reads next from the tier; None if there is none."""
+        offset = segment.end_offset + 1
         ledger = self._metadata.ledger(request.partition)
-        epoch = request.log.state.epochs.epoch_for_offset(following_offset)
-        if (
-            following_offset < request.log.state.offsets.local_log_start_offset
-            and ledger is not None
-            and epoch is not None
-        ):
-            following = ledger.find(epoch, following_offset)
-            if following is not None:
-                self._chunks.fetch_first(following)
+        epoch = request.log.state.epochs.epoch_for_offset(offset)
+        if offset >= request.log.state.offsets.local_log_start_offset or ledger is None or epoch is None:
+            return None
+        return ledger.find(epoch, offset)
 
     async def _aborted(
         self, request: RemoteRead, segment: RemoteLogSegmentMetadata, end_offset: int

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from tierfetch.remote import (
     RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageManager,
+    StreamsSegments,
     index_size_max,
 )
 from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
@@ -180,6 +182,8 @@ class RemoteStorageConformance:
             metadata = make_metadata(3, number=number)
             await storage.copy_log_segment_data(metadata, make_data(b"abc"))
             await storage.fetch_log_segment(metadata, 0, 3)
+            if isinstance(storage, StreamsSegments):
+                assert [piece async for piece in storage.stream_log_segment(metadata, 0, 3, 2)] == [b"ab", b"c"]
             await storage.fetch_index(metadata, IndexType.OFFSET)
             await storage.log_segment_size(metadata)
             await listed(storage)
@@ -262,6 +266,57 @@ class RemoteStorageConformance:
         for start_offset, expected in ((0, {0, 5, 12}), (5, {5, 12}), (6, {12}), (13, set())):
             found = [entry async for entry in storage.list_objects_from(PARTITION, start_offset)]
             assert {entry.start_offset for entry in found} == expected
+
+    async def test_stream_log_segment(self, storage: RemoteStorageManager) -> None:
+        """Optional: `StreamsSegments`."""
+        if not isinstance(storage, StreamsSegments):
+            pytest.skip("does not stream")
+        log = pattern(self.large_bytes + 17)
+        metadata = make_metadata(len(log))
+        with pytest.raises(RemoteResourceNotFoundError):
+            await anext(storage.stream_log_segment(metadata, 0, len(log), 1000))
+        await storage.copy_log_segment_data(metadata, make_data(log))
+        for start, end, size in (
+            (0, len(log) + 1, 1 << 20),
+            (self.large_bytes // 2, len(log), 1_000_003),
+            (5, 1_000_005, 250_000),
+            (5, 8, 1),
+            (len(log) - 3, len(log), 9),
+            (7, 7, 1),
+            (len(log), len(log) + 5, 2),
+        ):
+            pieces = [piece async for piece in storage.stream_log_segment(metadata, start, end, size)]
+            cut = min(end, len(log))
+            assert [len(piece) for piece in pieces] == [min(size, cut - at) for at in range(start, cut, size)]
+            assert b"".join(pieces) == log[start:cut]
+
+    async def test_a_stream_can_be_left_at_any_piece(self, storage: RemoteStorageManager) -> None:
+        """Optional: `StreamsSegments`."""
+        if not isinstance(storage, StreamsSegments):
+            pytest.skip("does not stream")
+        log = pattern(self.large_bytes)
+        metadata = make_metadata(len(log))
+        await storage.copy_log_segment_data(metadata, make_data(log))
+        for count in range(3):
+            async with aclosing(storage.stream_log_segment(metadata, 0, len(log), 1 << 20)) as pieces:
+                for number in range(count):
+                    assert await anext(pieces) == log[number << 20 : number + 1 << 20]
+        assert await storage.fetch_log_segment(metadata, 1, 4) == log[1:4]
+        await storage.delete_log_segment_data(metadata)
+        with pytest.raises(RemoteResourceNotFoundError):
+            await anext(storage.stream_log_segment(metadata, 0, 3, 3))
+
+    async def test_a_stream_of_less_than_its_metadata_state_is_corrupt(self, storage: RemoteStorageManager) -> None:
+        """Optional: `StreamsSegments`. What has come before is right."""
+        if not isinstance(storage, StreamsSegments):
+            pytest.skip("does not stream")
+        log = pattern(1000)
+        await storage.copy_log_segment_data(make_metadata(len(log)), make_data(log))
+        pieces = storage.stream_log_segment(make_metadata(len(log) + 100), 0, 1100, 400)
+        assert await anext(pieces) == log[:400]
+        assert await anext(pieces) == log[400:800]
+        with pytest.raises(RemoteStorageCorruptError):
+            await anext(pieces)
 
     async def test_read_objects(self, storage: RemoteStorageManager) -> None:
         """Optional: `ReadsObjects`."""

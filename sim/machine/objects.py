@@ -1,6 +1,6 @@
 """The object store that all simulated brokers share: the plugins' own code over objects in memory that fail and lie.
 
-Each broker gets an `ObjectRemoteStorage`, as of every plugin, over its own way to the one store.
+Each broker gets a `StreamingObjectStorage`, as of the `s3` plugin, over its own way to the one store.
 
 | fault                    | what happens                                                                         |
 |--------------------------|--------------------------------------------------------------------------------------|
@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from random import Random
 from typing import Final
 
 from ...light_dataclass import dataclass
-from ...plugins import ObjectRemoteStorage, ObjectTooLargeError, StorageConfig
+from ...plugins import ObjectRemoteStorage, ObjectTooLargeError, StorageConfig, StreamingObjectStorage
 from ...remote import (
     IndexType,
     RemoteResourceNotFoundError,
@@ -114,7 +114,7 @@ class SimObjectStore:
 
     def storage(self, host: str, config: StorageConfig | None = None) -> ObjectRemoteStorage:
         """The tier as the broker of that host sees it."""
-        return ObjectRemoteStorage(_Way(self, host), config or StorageConfig())
+        return StreamingObjectStorage(_Way(self, host), config or StorageConfig())
 
     def put(self, key: str, data: bytes, uploader: Process | None = None) -> None:
         """`uploader` will be notified that it is there."""
@@ -187,7 +187,7 @@ class SimObjectStore:
 
 
 class _Way:
-    """The store through the eyes of one host: `plugins.object_storage.ObjectStore`."""
+    """The store through the eyes of one host: `plugins.object_storage.StreamingObjectStore`."""
 
     def __init__(self, store: SimObjectStore, host: str) -> None:
         self._store = store
@@ -219,11 +219,22 @@ class _Way:
         self._lose_reply("put", key)
 
     async def get(self, key: str, start: int, end: int) -> bytes:
+        return await self._arrived(key, (await self._found(key))[start:end])
+
+    async def get_pieces(self, key: str, start: int, end: int, piece_bytes: int) -> AsyncGenerator[bytes, None]:
+        found = (await self._found(key))[start:end]
+        for position in range(0, len(found), piece_bytes):
+            yield await self._arrived(key, found[position : position + piece_bytes])
+
+    async def _found(self, key: str) -> bytes:
         await self._begin("get")
         data = self._store.objects.get(key)
         if data is None:
             raise RemoteResourceNotFoundError(f"{key}: no such object in the tier")
-        found = data[start:end]
+        return data
+
+    async def _arrived(self, key: str, found: bytes) -> bytes:
+        """Return what comes of a download, or of a piece of one."""
         await self._delay(len(found))
         if found and self._hits("half answer", self._store.faults.short_answer_share):
             short = self._store.rng.randrange(len(found))

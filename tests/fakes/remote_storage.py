@@ -13,7 +13,7 @@ when an answer is lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
 from tierfetch.protocol.topics import TopicIdPartition
 from tierfetch.remote import (
@@ -21,6 +21,7 @@ from tierfetch.remote import (
     LogSegmentData,
     RemoteObject,
     RemoteResourceNotFoundError,
+    RemoteStorageCorruptError,
     RemoteStorageError,
     RemoteStorageTimeoutError,
     check_index_size,
@@ -114,3 +115,26 @@ class MemoryRemoteStorage:
                 await asyncio.Event().wait()
         except TimeoutError as error:
             raise RemoteStorageTimeoutError(f"{operation} did not end within {self.deadline_s} s") from error
+
+
+class MemoryStreams(MemoryRemoteStorage):
+    """A `MemoryRemoteStorage` that streams. `before_piece` is called with the position of each piece: it may take its
+    time, or raise. `tamper` sees each piece.
+    """
+
+    def __init__(self, faults: FailNth | None = None, *, deadline_s: float | None = None) -> None:
+        super().__init__(faults, deadline_s=deadline_s)
+        self.before_piece: Callable[[int], Awaitable[object]] = lambda _: asyncio.sleep(0)
+
+    async def stream_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start: int, end: int, piece_bytes: int
+    ) -> AsyncGenerator[bytes, None]:
+        await self._enter("stream_log_segment", metadata)
+        data = self._object(metadata, None)
+        end = min(end, metadata.segment_size_in_bytes)
+        for position in range(start, end, piece_bytes):
+            await self.before_piece(position)
+            piece = self.tamper("stream_log_segment", data[position : min(end, position + piece_bytes)])
+            if len(piece) < min(piece_bytes, end - position):
+                raise RemoteStorageCorruptError(f"{metadata.segment_id}: {len(piece)} bytes at {position}")
+            yield piece

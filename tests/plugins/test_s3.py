@@ -11,6 +11,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest
+from botocore.exceptions import IncompleteReadError
 from botocore.response import StreamingBody
 from mypy_boto3_s3.client import S3Client
 from mypy_boto3_s3.type_defs import CompletedPartTypeDef
@@ -20,7 +21,7 @@ from tierfetch.plugins import s3 as s3_module
 from tierfetch.plugins.fsspec import FsspecConfig
 from tierfetch.plugins.layout import segment_keys
 from tierfetch.plugins.object_storage import ObjectTooLargeError
-from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage, _read_within
+from tierfetch.plugins.s3 import S3Config, S3ObjectStore, S3RemoteStorage, _pieces_within, _read_within
 from tierfetch.plugins.s3 import md5_text as s3_md5_text
 from tierfetch.remote import (
     IndexType,
@@ -190,6 +191,102 @@ async def test_of_a_server_that_ignores_ranges_no_more_is_read(
     assert await storage.fetch_log_segment(metadata, 0, len(log)) == log
     assert asked == [len(log), 1], "what was stated is asked for, else the SDK copies it once more"
     await storage.close()
+
+
+async def test_a_stream_is_one_request(s3_options: dict[str, str]) -> None:
+    storage = S3RemoteStorage(S3Config.model_validate(s3_options))
+    store = storage._store
+    assert isinstance(store, S3ObjectStore)
+    log = pattern(3 << 20)
+    metadata = make_metadata(len(log))
+    await storage.copy_log_segment_data(metadata, make_data(log))
+    asked: list[str] = []
+    store._client.meta.events.register("before-send.s3.GetObject", lambda request, **_: asked.append(request.url))
+    pieces = [piece async for piece in storage.stream_log_segment(metadata, 5, len(log), 1 << 20)]
+    assert b"".join(pieces) == log[5:]
+    assert [len(piece) for piece in pieces] == [1 << 20, 1 << 20, (1 << 20) - 5]
+    assert len(asked) == 1
+    await storage.close()
+
+
+async def test_a_stream_of_a_server_that_ignores_ranges_has_no_piece(s3_options: dict[str, str]) -> None:
+    """The first bytes of the object are not those that were asked for."""
+    storage = S3RemoteStorage(S3Config.model_validate(s3_options))
+    store = storage._store
+    assert isinstance(store, S3ObjectStore)
+    without_ranges(store._client)
+    log = pattern(3 << 20)
+    metadata = make_metadata(len(log))
+    await storage.copy_log_segment_data(metadata, make_data(log))
+    with pytest.raises(RemoteStorageCorruptError, match=rf"\.log: {len(log)} bytes, at most 100 are expected"):
+        await anext(storage.stream_log_segment(metadata, 50, 150, 10))
+    assert [len(piece) async for piece in storage.stream_log_segment(metadata, 0, len(log), 1 << 21)] == [
+        1 << 21,
+        1 << 20,
+    ]
+    await storage.close()
+
+
+class Body(BytesIO):
+    """A body of which `read` returns less than it is asked for, as at the end of a connection's data."""
+
+    def __init__(self, data: bytes, at_most: int) -> None:
+        super().__init__(data)
+        self._at_most = at_most
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(self._at_most if size is None or size < 0 else min(size, self._at_most))
+
+
+@pytest.mark.parametrize("stated", [0, 100])
+@pytest.mark.parametrize("at_most", [7, 30, 1000])
+def test_pieces_have_their_size_however_the_bytes_come(stated: int, at_most: int) -> None:
+    data = pattern(100)
+    body = StreamingBody(Body(data, at_most), None)
+    pieces = list(_pieces_within(body, "k", 100, stated, 30))
+    assert pieces == [data[:30], data[30:60], data[60:90], data[90:]]
+
+
+def test_pieces_end_with_an_error_where_the_connection_did() -> None:
+    body = StreamingBody(BytesIO(pattern(100)), 150)
+    pieces = _pieces_within(body, "k", 150, 150, 40)
+    assert [next(pieces), next(pieces)] == [pattern(100)[:40], pattern(100)[40:80]]
+    with pytest.raises(IncompleteReadError):
+        next(pieces)
+
+
+@pytest.mark.parametrize(("stated", "first"), [(0, None), (101, None), (100, b"a" * 40)])
+def test_pieces_of_more_than_was_asked_for_are_refused(stated: int, first: bytes | None) -> None:
+    body = StreamingBody(BytesIO(b"a" * 101), None)
+    pieces = _pieces_within(body, "k", 100, stated, 40)
+    if first is not None:
+        assert next(pieces) == first
+    with pytest.raises(ObjectTooLargeError, match="k: 101 bytes, at most 100"):
+        list(pieces)
+
+
+async def test_a_stream_that_is_left_ends_its_request(s3_options: dict[str, str]) -> None:
+    """What serves it is a server that sends half of what it has announced, and then nothing."""
+    gone = asyncio.Event()
+
+    async def send_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 300000\r\n\r\n" + bytes(150_000))
+        await reader.read()
+        gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(send_half, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    options = {**s3_options, "endpoint.url": f"http://127.0.0.1:{port}", "request.timeout.ms": "400"}
+    storage = S3RemoteStorage(S3Config.model_validate({**options, "retries.max": "0"}))
+    pieces = storage.stream_log_segment(make_metadata(300_000), 0, 300_000, 100_000)
+    assert await anext(pieces) == bytes(100_000), "it waits for no more than the piece"
+    with pytest.raises(RemoteStorageError):
+        await anext(pieces)
+    await asyncio.wait_for(gone.wait(), 10)
+    await storage.close()
+    server.close()
 
 
 @pytest.mark.parametrize("stated", [0, 90])

@@ -9,6 +9,7 @@ import pytest
 
 from tierfetch.remote import RemoteStorageCorruptError, RemoteStorageError
 from tierfetch.rlm.chunks import RemoteChunks
+from tierfetch.rlm.core.expected import EXPECTED_S
 from tierfetch.rlm.core.quota import TokenBucket
 from tierfetch.rlm.metrics import RemoteLogCounters
 from tierfetch.rlm.rate_limit import RateLimit
@@ -139,17 +140,66 @@ async def test_chunk_used_least_lately_goes_first(storage: CountingStorage) -> N
     await chunks.close()
 
 
-async def test_reading_ahead(chunks: RemoteChunks, storage: CountingStorage) -> None:
-    assert not chunks.fetch_ahead(SEGMENT, 99)
+def ahead(chunks: RemoteChunks, position: int, read_bytes: int = 0, following=None) -> None:
+    """A consumer has read the byte at `position`, and what is before it."""
+    chunks.fetch_ahead(SEGMENT, position, position + 1, read_bytes, lambda: following)
+
+
+async def test_reading_ahead(storage: CountingStorage) -> None:
+    chunks = make(storage, cache_bytes=800)
+    ahead(chunks, 99, following=OTHER)
     await until(lambda: len(storage.ranges) == 2 and not storage.running)
     assert storage.ranges == [(100, 200), (200, 300)]
     await chunks.read(SEGMENT, 120, 280)
     assert len(storage.ranges) == 2
-    assert chunks.fetch_ahead(SEGMENT, 950)
+    ahead(chunks, 950)
     await until(lambda: len(storage.ranges) == 3)
-    assert storage.ranges[-1] == (1000, 1050)
-    chunks.fetch_first(OTHER)
+    assert storage.ranges[-1] == (1000, 1050), "nothing follows"
+    ahead(chunks, 950, following=OTHER)
     await until(lambda: len(storage.ranges) == 4)
+    assert storage.ranges[-1] == (0, 100), "of the following segment"
+    await chunks.close()
+
+
+async def test_the_less_memory_is_left_the_less_is_fetched_ahead(storage: CountingStorage) -> None:
+    chunks = make(storage, cache_bytes=600)
+    for position in (99, 399, 699, 899):
+        ahead(chunks, position)
+    await until(lambda: not chunks._runs._tasks)
+    assert storage.ranges == [(100, 200), (200, 300), (400, 500), (500, 600), (700, 800), (900, 1000)]
+    ahead(chunks, 999)
+    await until(lambda: not chunks._runs._tasks)
+    assert storage.ranges[6:] == [(1000, 1050)], "one of the six has been passed"
+    assert {index for _, index in chunks._kept._entries} == {1, 2, 4, 5, 7, 10}, "and went first"
+    await chunks.close()
+
+
+async def test_what_a_consumer_has_passed_goes_before_what_others_are_about_to_read(storage: CountingStorage) -> None:
+    chunks = make(storage, cache_bytes=600)
+    ahead(chunks, 699)
+    await until(lambda: not chunks._runs._tasks)
+    for index in range(5):
+        await chunks.read(SEGMENT, index * 100, index * 100 + 100)
+        chunks.fetch_ahead(SEGMENT, index * 100, index * 100 + 100, 0, lambda: None)
+    await until(lambda: not chunks._runs._tasks)
+    kept = {index for _, index in chunks._kept._entries}
+    assert {7, 8, 5, 6} <= kept, "two that another consumer is about to read, and this one's"
+    await chunks.close()
+
+
+async def test_what_no_consumer_comes_for_is_no_longer_waited_for(storage: CountingStorage) -> None:
+    chunks = make(storage, cache_bytes=600)
+    for position in (99, 399, 699):
+        ahead(chunks, position)
+    assert chunks._room == 1
+    await asyncio.sleep(EXPECTED_S / 2)
+    ahead(chunks, 399)
+    await asyncio.sleep(EXPECTED_S / 2)
+    assert chunks._room == 4
+    await chunks.read(SEGMENT, 900, 950)
+    await chunks.read(SEGMENT, 0, 50)
+    assert {index for _, index in chunks._kept._entries} == {9, 0, 4, 5, 2, 7}, "one of those goes first"
+    await chunks.close()
 
 
 async def test_failed_fetch_is_told_to_all_and_tried_again(chunks: RemoteChunks, storage: CountingStorage) -> None:
@@ -162,7 +212,7 @@ async def test_failed_fetch_is_told_to_all_and_tried_again(chunks: RemoteChunks,
 
 async def test_failure_that_nobody_waits_for_is_silent(chunks: RemoteChunks, storage: CountingStorage) -> None:
     storage.faults = FailNth(1, persistent=True)
-    chunks.fetch_ahead(SEGMENT, 0)
+    ahead(chunks, 0)
     await until(lambda: len(storage.calls) == 2 and not storage.running)
     storage.faults = None
     assert bytes(await chunks.read(SEGMENT, 100, 150)) == LOG[100:150]
@@ -238,7 +288,7 @@ async def test_fetch_that_waits_for_the_rate_limit_holds_no_place(storage: Count
     waiting = asyncio.create_task(chunks.read(SEGMENT, 200, 201))
     await asyncio.sleep(0.001)
     assert not waiting.done()
-    assert not chunks._slots.locked()
+    assert not chunks._runs._places.locked()
     await chunks.close()
     with pytest.raises(asyncio.CancelledError):
         await waiting

@@ -11,10 +11,11 @@ import pytest
 from tierfetch.remote import IndexType, RemoteLogMetadataError, RemoteStorageCorruptError, RemoteStorageTimeoutError
 from tierfetch.remote.core import RemoteLogSegmentMetadata, RemoteLogSegmentState, RemotePartitionDeleteState
 from tierfetch.rlm.core.view import CopyDeadline
-from tierfetch.rlm.deadlines import MetadataWriter, WatchedStorage
+from tierfetch.rlm.deadlines import MetadataWriter, WatchedStorage, WatchedStreams
+from tierfetch.rlm.deadlines import watched as watched_storage
 from tierfetch.testing.remote_storage import RemoteStorageConformance, make_data
 from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
-from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage
+from tierfetch.tests.fakes.remote_storage import MemoryRemoteStorage, MemoryStreams
 
 from .views import PARTITION, STARTED, remote, segment_id
 
@@ -88,6 +89,34 @@ class TestWatchedStorage(RemoteStorageConformance):
         return WatchedStorage(
             MemoryRemoteStorage(), copy_deadline=CopyDeadline(10_000, 1 << 20), request_timeout_ms=10_000
         )
+
+
+class TestWatchedStreams(RemoteStorageConformance):
+    """As that of a storage that streams."""
+
+    @pytest.fixture
+    async def storage(self):
+        return watched_storage(MemoryStreams(), copy_deadline=CopyDeadline(10_000, 1 << 20), request_timeout_ms=10_000)
+
+
+@pytest.mark.virtual_time
+async def test_each_piece_of_a_stream_has_the_deadline_of_a_fetch() -> None:
+    storage = MemoryStreams()
+    storage.put(SEGMENT, bytes(SEGMENT.segment_size_in_bytes), {})
+    waits_s = iter([0.004, 0.004, 0.004, 10.0])
+    storage.before_piece = lambda _: asyncio.sleep(next(waits_s))
+    streams = watched_storage(storage, copy_deadline=CopyDeadline(5, 1 << 20), request_timeout_ms=5)
+    assert isinstance(streams, WatchedStreams)
+    pieces = streams.stream_log_segment(SEGMENT, 0, 100, 20)
+    for _ in range(3):
+        assert await anext(pieces) == bytes(20)
+    with pytest.raises(RemoteStorageTimeoutError, match=r"in pieces did not end within 5 ms"):
+        await anext(pieces)
+
+
+def test_a_storage_that_does_not_stream_does_not_when_it_is_watched() -> None:
+    watched = watched_storage(MemoryRemoteStorage(), copy_deadline=CopyDeadline(5, 1 << 20), request_timeout_ms=5)
+    assert not isinstance(watched, WatchedStreams)
 
 
 async def test_metadata_that_is_not_committed_in_time_is_an_error() -> None:

@@ -24,6 +24,7 @@ from tierfetch.tests import samples
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.fakes.faults import FailNth
 from tierfetch.tests.fakes.remote_metadata import InMemoryRemoteLogMetadataManager, SharedMetadata
+from tierfetch.tests.fakes.remote_storage import MemoryStreams
 from tierfetch.tests.log.logs import (
     DIRECTORY,
     NOW_MS,
@@ -293,9 +294,29 @@ class TestReadAhead:
         await until(lambda: self.fetches(broker) == 3)
         data, _ = await consume(wide, at(broker, 2, max_bytes=90_000), 10)
         second = broker.ledger.finished()[1]
-        assert self.fetches(broker) == 5, "four of the first segment, and the second's beginning"
+        await until(lambda: self.fetches(broker) == 6)  # four of the first segment, and two of the second
         assert broker.storage.calls[-1] == ("fetch_log_segment", second.segment_id)
         assert len(list(iter_batches(data))) == 8
+
+    @pytest.mark.parametrize("consumers", [1, 2])
+    async def test_who_reads_on_gets_several_chunks_by_one_request_from_a_storage_that_streams(
+        self, broker: Broker, wide: Readers, consumers: int
+    ) -> None:
+        """Also two that read the same, in step: what one has read in sequence counts for both."""
+        streams = MemoryStreams()
+        streams.objects = broker.storage.objects
+        readers = await make_readers(streams, broker.metadata, chunk_bytes=90_000, cache_bytes=3_000_000)
+        for offset in range(20):
+            for _ in range(consumers):
+                records = await read(readers, at(broker, offset, max_bytes=90_000))
+                assert [header.base_offset for _, header in iter_batches(records.records)] == [offset]
+            await asyncio.gather(*readers.chunks._runs._tasks)
+        operations = [operation for operation, _ in streams.calls]
+        assert operations.count("stream_log_segment") >= 3
+        assert len(operations) < 14, operations
+        size = sum(segment.segment_size_in_bytes for segment in broker.ledger.finished()[:2])
+        assert readers.chunks._counters.fetched_bytes == size, "each chunk once"
+        await close_readers(readers)
 
     async def test_jumping_about_fetches_nothing_ahead(self, broker: Broker, wide: Readers) -> None:
         for offset in (0, 9, 4):
