@@ -28,7 +28,7 @@ from ..doors import lazy_door
 if TYPE_CHECKING:
     from .aux_state import AuxStateBuilder
     from .bootstrap_runner import Bootstrapper, BootstrapSettings
-    from .embedded import EmbeddedFollower, FollowEndedError, follow
+    from .embedded import EmbeddedFollower, FollowEndedError, follow, follow_with
     from .followed_replica import FollowedReplica, ReplicaProgress, ReplicaState
     from .leader_endpoint import NO_DETAILS, BrokerEndpoint, ReplicaDetails
     from .policy_registry import ConfiguredPolicies, load_bootstrap_policy
@@ -53,6 +53,7 @@ __all__ = [
     "ReplicaProgress",
     "ReplicaState",
     "follow",
+    "follow_with",
     "load_bootstrap_policy",
 ]
 
@@ -77,6 +78,7 @@ if not TYPE_CHECKING:
             "ReplicaProgress": "followed_replica",
             "ReplicaState": "followed_replica",
             "follow": "embedded",
+            "follow_with": "embedded",
             "load_bootstrap_policy": "policy_registry",
         },
     )

@@ -40,7 +40,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from ..light_dataclass import dataclass
 from ..log import PartitionLog, check_owner, records_from
@@ -152,12 +152,18 @@ class EmbeddedFollower:
     """A partition that is being followed; `follow` makes it. Any number of tasks of one event loop may use it."""
 
     def __init__(
-        self, replica: _Replica, seeds: Sequence[Address], identity: ClientIdentity | None, config: FetcherConfig
+        self,
+        replica: _Replica,
+        seeds: Sequence[Address],
+        identity: ClientIdentity | None,
+        config: FetcherConfig,
+        rng: random.Random,
     ) -> None:
         self._replica = replica
         self._seeds = tuple(seeds)
         self._identity = identity
-        self._client = _client(identity)
+        self._rng = rng
+        self._client = _client(rng, identity)
         self._config = config
         self._following: asyncio.Task[None] | None = None
         self._leader: _Leader | None = None
@@ -311,18 +317,19 @@ class EmbeddedFollower:
     async def _switch(self, leader: _Leader) -> None:
         await self._stop_fetching()
         self._leader, self._replica.leader_epoch = leader, leader.epoch
-        chance = random.Random(uuid4().int)
         endpoint = ConsumersEndpoint(
             leader.broker_id,
             lambda: leader.address,
             replica_id=CONSUMER,
             replica_epoch=lambda: -1,
-            fetches=_client(self._identity),
+            fetches=_client(self._rng, self._identity),
             questions=self._client,
             timeout_s=TIMEOUT_S,
         )
         settings = BootstrapSettings(policy=LocalLogStart(), is_option_enabled=False, is_feature_supported=False)
-        self._fetcher = ReplicaFetcher(endpoint, Bootstrapper(lambda: settings, None), self._config, chance)
+        self._fetcher = ReplicaFetcher(
+            endpoint, Bootstrapper(lambda: settings, None), self._config, _derived(self._rng)
+        )
         self._fetcher.add(self._replica)
         self._running = asyncio.create_task(self._fetcher.run(), name=f"follower of {self.partition.topic_partition}")
         self._running.add_done_callback(self._report)
@@ -337,8 +344,12 @@ class EmbeddedFollower:
             await cancelled(running)
 
 
-def _client(identity: ClientIdentity | None) -> KafkaClient:
-    return KafkaClient(client_id=OWNER, random=random.Random(uuid4().int), identity=identity)
+def _client(rng: random.Random, identity: ClientIdentity | None) -> KafkaClient:
+    return KafkaClient(client_id=OWNER, random=_derived(rng), identity=identity)
+
+
+def _derived(rng: random.Random) -> random.Random:
+    return random.Random(rng.getrandbits(128))
 
 
 async def _find_leader(client: KafkaClient, seeds: Sequence[Address], partition: TopicPartition) -> _Leader:
@@ -407,26 +418,43 @@ async def follow(
         disk = OsDisk()
         stack.push_async_callback(disk.close)
         await check_owner(disk, path, OWNER, "follow")
-        asking = _client(identity)
+        services = LogServices(
+            disk=disk,
+            rng=random.SystemRandom(),
+            now_ms=lambda: time.time_ns() // 1_000_000,
+            config_of=lambda _: config,
+        )
+        following = follow_with(services, seeds, key, path, identity=identity, fetching=fetching)
+        yield await stack.enter_async_context(following)
+
+
+@asynccontextmanager
+async def follow_with(
+    services: LogServices,
+    seeds: Sequence[Address],
+    partition: TopicPartition,
+    directory: Path,
+    *,
+    identity: ClientIdentity | None = None,
+    fetching: FetcherConfig | None = None,
+) -> AsyncIterator[EmbeddedFollower]:
+    """As `follow`, on the disk, by the chance and the clock of `services`; whose the directory is was checked."""
+    async with AsyncExitStack() as stack:
+        asking = _client(services.rng, identity)
         stack.push_async_callback(asking.close)
-        leader = await _find_leader(asking, seeds, key)
-        followed = TopicIdPartition(leader.topic_id, topic, partition)
-        replica = _Replica(followed, await _open_log(stack, disk, path, followed, config))
-        follower = EmbeddedFollower(replica, (*seeds, leader.address), identity, fetching or FetcherConfig())
+        leader = await _find_leader(asking, seeds, partition)
+        followed = TopicIdPartition(leader.topic_id, partition.topic, partition.partition)
+        replica = _Replica(followed, await _open_log(stack, services, directory, followed))
+        config = fetching or FetcherConfig()
+        follower = EmbeddedFollower(replica, (*seeds, leader.address), identity, config, services.rng)
         await stack.enter_async_context(follower._open())
         yield follower
 
 
 async def _open_log(
-    stack: AsyncExitStack, disk: OsDisk, path: Path, partition: TopicIdPartition, config: LogConfig
+    stack: AsyncExitStack, services: LogServices, path: Path, partition: TopicIdPartition
 ) -> PartitionLog:
     """Return the partition's log; the stack flushes and closes it. OperatorError if the directory has another one."""
-    services = LogServices(
-        disk=disk,
-        rng=random.SystemRandom(),
-        now_ms=lambda: time.time_ns() // 1_000_000,
-        config_of=lambda _: config,
-    )
     manager = LogManager([path], services, cluster_id=OWNER, node_id=0)
     stack.push_async_callback(manager.close)
     await manager.identify()

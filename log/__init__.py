@@ -22,10 +22,23 @@ from typing import TYPE_CHECKING
 from ..doors import lazy_door
 
 if TYPE_CHECKING:
-    from .embedded import EmbeddedLog, LogSummary, check_owner, open_log, partition_log_of, records_from, verify_log
+    from .embedded import (
+        EmbeddedLog,
+        LogSummary,
+        check_owner,
+        open_log,
+        open_log_with,
+        partition_log_of,
+        records_from,
+        verify_log,
+        verify_log_on,
+    )
     from .partition_log import LogAppendInfo, LogLocation, PartitionLog, TimestampAndOffset
 
-_EMBEDDED = ("EmbeddedLog", "LogSummary", "check_owner", "open_log", "partition_log_of", "records_from", "verify_log")
+_EMBEDDED = (
+    *("EmbeddedLog", "LogSummary", "check_owner", "open_log", "open_log_with", "partition_log_of", "records_from"),
+    *("verify_log", "verify_log_on"),
+)
 _PUBLIC = dict.fromkeys(_EMBEDDED, "embedded")
 _INNER = {name: "partition_log" for name in ("LogAppendInfo", "LogLocation", "PartitionLog", "TimestampAndOffset")}
 
@@ -38,9 +51,11 @@ __all__ = [
     "TimestampAndOffset",
     "check_owner",
     "open_log",
+    "open_log_with",
     "partition_log_of",
     "records_from",
     "verify_log",
+    "verify_log_on",
 ]
 
 if not TYPE_CHECKING:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
-from uuid import uuid4
+from uuid import UUID
 
 from ..light_dataclass import dataclass
 from ..protocol import CorruptRecordError, OperatorError, TopicPartition
@@ -46,9 +46,10 @@ READ_BYTES: Final = 1024 * 1024
 class EmbeddedLog:
     """An open log; `open_log` makes it. Any number of tasks of one event loop may append and read at the same time."""
 
-    def __init__(self, log: PartitionLog, fsync: bool) -> None:
+    def __init__(self, log: PartitionLog, fsync: bool, now_ms: Callable[[], int]) -> None:
         self._log = log
         self._fsync = fsync
+        self._now_ms = now_ms
 
     @property
     def start_offset(self) -> int:
@@ -69,7 +70,7 @@ class EmbeddedLog:
 
             offset = await log.append(b"one", b"two", key=b"k")
         """
-        now_ms = _now_ms()
+        now_ms = self._now_ms()
         records = [Record(offset, now_ms, key, each) for offset, each in enumerate((value, *more))]
         batch = bytearray(build_batch(records, base_offset=0))
         appended = await self._log.append_as_leader(batch, leader_epoch=LEADER_EPOCH, now_ms=now_ms)
@@ -144,19 +145,27 @@ async def open_log(
     try:
         await check_owner(disk, path, OWNER, "open_log", create=create)
         services = LogServices(disk=disk, rng=SystemRandom(), now_ms=_now_ms, config_of=lambda _: config or LogConfig())
-        manager = LogManager([path], services, cluster_id=OWNER, node_id=0)
-        try:
-            await manager.identify()
-            await manager.load()
-            log = manager.get(PARTITION) or await manager.create(PARTITION, uuid4())
-            # What a killed process had written counts from now on, so it must not be lost afterwards.
-            await log.flush()
-            log.update_high_watermark(log.state.log_end_offset)
-            yield EmbeddedLog(log, fsync)
-        finally:
-            await manager.close()
+        async with open_log_with(services, path, fsync=fsync) as log:
+            yield log
     finally:
         await disk.close()
+
+
+@asynccontextmanager
+async def open_log_with(services: LogServices, directory: Path, *, fsync: bool = True) -> AsyncIterator[EmbeddedLog]:
+    """As `open_log`, on the disk, by the chance and the clock of `services`; whose the directory is was checked."""
+    manager = LogManager([directory], services, cluster_id=OWNER, node_id=0)
+    try:
+        await manager.identify()
+        await manager.load()
+        topic_id = UUID(int=services.rng.getrandbits(128), version=4)
+        log = manager.get(PARTITION) or await manager.create(PARTITION, topic_id)
+        # What a killed process had written counts from now on, so it must not be lost afterwards.
+        await log.flush()
+        log.update_high_watermark(log.state.log_end_offset)
+        yield EmbeddedLog(log, fsync, services.now_ms)
+    finally:
+        await manager.close()
 
 
 async def check_owner(disk: Disk, path: Path, cluster_id: str, call: str, *, create: bool = True) -> None:
@@ -222,16 +231,21 @@ async def verify_log(directory: str | os.PathLike[str]) -> LogSummary:
         raise OperatorError(f"{path} is no directory: expected that of a partition, such as orders-0")
     disk = OsDisk()
     try:
-        parsed = [parse_offset_file(entry.name) for entry in await disk.list_directory(path)]
-        bases = sorted(found[0] for found in parsed if found is not None and found[1] == LOG_SUFFIX)
-        if not bases:
-            raise OperatorError(f"{path} holds no segment (*.log): expected the directory of a partition")
-        summary = LogSummary(0, 0, 0, 0, bases[0], bases[0])
-        for base_offset in bases:
-            summary = await _verify_segment(disk, path / f"{base_offset:020d}{LOG_SUFFIX}", base_offset, summary)
-        return summary
+        return await verify_log_on(disk, path)
     finally:
         await disk.close()
+
+
+async def verify_log_on(disk: Disk, path: Path) -> LogSummary:
+    """As `verify_log`, of a directory of this disk."""
+    parsed = [parse_offset_file(entry.name) for entry in await disk.list_directory(path)]
+    bases = sorted(found[0] for found in parsed if found is not None and found[1] == LOG_SUFFIX)
+    if not bases:
+        raise OperatorError(f"{path} holds no segment (*.log): expected the directory of a partition")
+    summary = LogSummary(0, 0, 0, 0, bases[0], bases[0])
+    for base_offset in bases:
+        summary = await _verify_segment(disk, path / f"{base_offset:020d}{LOG_SUFFIX}", base_offset, summary)
+    return summary
 
 
 async def _verify_segment(disk: Disk, path: Path, base_offset: int, before: LogSummary) -> LogSummary:

@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from .segment_scan import scan, scanned_indexes
     from .snapshot_files import SnapshotFiles
     from .survey import NOT_REPORTED, Sighting, Survey, enter_segment, gather_limited, sight_segments, survey_partition
+    from .topic_manager import TopicBasedRemoteLogMetadataManager
+    from .topic_reader import MetadataPartitionReader
 
 __all__ = [
     "NOT_REPORTED",
@@ -98,6 +100,7 @@ __all__ = [
     "ListsPartitions",
     "LogSegmentData",
     "MetadataBatch",
+    "MetadataPartitionReader",
     "MetadataTopicSettings",
     "ObjectRange",
     "PluginError",
@@ -131,6 +134,7 @@ __all__ = [
     "Tier",
     "TierLog",
     "TierSegment",
+    "TopicBasedRemoteLogMetadataManager",
     "WholeBatches",
     "WrongIndexError",
     "audit_ledger",
@@ -171,6 +175,7 @@ if not TYPE_CHECKING:
             "FileRemoteLogMetadataManager": "file_manager",
             "Found": "batches",
             "MetadataBatch": "metadata_topic",
+            "MetadataPartitionReader": "topic_reader",
             "MetadataTopicSettings": "metadata_topic",
             "NOT_REPORTED": "survey",
             "NO_EPOCH": "metadata_topic",
@@ -184,6 +189,7 @@ if not TYPE_CHECKING:
             "Tier": "embedded",
             "TierLog": "embedded",
             "TierSegment": "embedded",
+            "TopicBasedRemoteLogMetadataManager": "topic_manager",
             "WholeBatches": "batches",
             "WrongIndexError": "index_proof",
             "audit_ledger": "audit",

@@ -98,7 +98,7 @@ def replica_anomalies(
     if is_compacted:
         return check_compacted(replicas, registration.leader, registration.isr)
     leader = brokers.get(registration.leader)
-    tier = [] if leader is None else list(_tier(leader, name, store))
+    tier = [] if leader is None else list(tiered_segments(leader, name, store))
     is_at_rest = name.topic != REMOTE_LOG_METADATA_TOPIC
     return check_partition(replicas, tier, registration.leader, registration.isr, is_at_rest=is_at_rest)
 
@@ -118,7 +118,7 @@ def _replica_state(node_id: int, partition: Partition, files: SimFilesystem, dir
         log_end_offset=log.state.log_end_offset,
         epochs=log.state.epochs.entries,
         batches=tuple(
-            batch for batch in _local_batches(files, directory) if batch.next_offset <= log.state.log_end_offset
+            batch for batch in local_batches(files, directory) if batch.next_offset <= log.state.log_end_offset
         ),
         producers={
             producer_id: ProducerView(
@@ -145,13 +145,15 @@ def _aborted(log: PartitionLog, files: SimFilesystem, directory: Path) -> Iterat
             yield Aborted(each.producer_id, each.first_offset, each.last_offset)
 
 
-def _local_batches(files: SimFilesystem, directory: Path) -> Iterator[StoredBatch]:
+def local_batches(files: SimFilesystem, directory: Path) -> Iterator[StoredBatch]:
+    """Yield the batches of a log by its files."""
     for path, inode in files.walk(directory):
         if path.suffix == ".log":
             yield from batches_of(bytes(inode.content))
 
 
-def _tier(leader: Broker, name: TopicPartition, store: SimObjectStore) -> Iterator[TieredSegment]:
+def tiered_segments(leader: Broker, name: TopicPartition, store: SimObjectStore) -> Iterator[TieredSegment]:
+    """Yield what the tier has of a partition on the leader's lineage."""
     partition = leader.hosted.partitions[name]
     ledger = None if leader.tier is None else leader.tier.manager.ledger(partition.partition)
     if ledger is None:

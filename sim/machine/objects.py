@@ -182,6 +182,11 @@ class SimObjectStore:
                 self._listed[key] = change.size
         return sorted(self._listed.items())
 
+    @property
+    def listed_at_s(self) -> float:
+        """When a listing shows all that has been put or deleted until now."""
+        return max((change.at_s for change in self._unlisted.values()), default=0.0)
+
     def _change_listing(self, key: str, size: int | None) -> None:
         self._unlisted[key] = _Change(self.network.loop.time() + self.faults.list_delay_s, size)
 

@@ -84,6 +84,7 @@ from .cluster_voters import ClusterVoters
 from .controller_taps import tap_heartbeats, tap_isr_changes
 from .controllers import CLUSTER_ID
 from .final_reads import FinalReads
+from .looks.more_looks import more_looks
 from .operations.grammar import Operations
 from .operations.rows import ROWS, Crew
 from .operations.share_offsets import ShareOffsets
@@ -196,6 +197,7 @@ class ClusterScenario:
             share_offsets=self._make_resets() if self.options.resets else None,
             voters=self.voters.operator,
             clocks=lambda: [self.world.host(name).clock for name in BROKERS],
+            more_looks=more_looks(self.world, self.nodes, self.truth, self._upkeep, self._has_lost),
         )
         self.operations = Operations(ROWS, self._crew, self._do, self.world.record)
         controllers = self.nodes.controller_ids
@@ -588,10 +590,7 @@ class ClusterScenario:
 
     async def _probe_tier(self) -> None:
         """See how a tier that is slow is felt. Brokers restart first: their caches are empty then."""
-        for name in BROKERS:
-            if name not in self.nodes.controller_ids:
-                await self._upkeep.restart(name)
-                await self.nodes.start(name)
+        await self._upkeep.renew_brokers()
         await self._converge(self.world.now_s + CONVERGE_S)
         if self.anomalies:
             return
@@ -631,9 +630,13 @@ class ClusterScenario:
             records = await reads.keyed(TABLE_PARTITION)
             self.anomalies += check_values(str(TABLE_PARTITION), self._crew.tables.histories, records)
         self.anomalies += self.operator.anomalies(lambda name: bool(self.losses.allowed_losses_of(name)))
-        self.anomalies += self._moves.anomalies(self._places.directory_of)
         self.anomalies += self.voters.anomalies()
+        if self.options.log_directories > 1:
+            await self._administer(self.operator.move_replicas)
+            await self._converge(self.world.now_s + CONVERGE_S)
+            await self._upkeep.renew_brokers()
         await self._converge(self.world.now_s + CONVERGE_S)
+        self.anomalies += self._moves.anomalies(self._places.directory_of)
         self._look_at_files()
         self.anomalies += [] if self.anomalies else await self._crew.looks_at_last()
 

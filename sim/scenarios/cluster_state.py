@@ -100,7 +100,7 @@ def _of_metadata(truth: ClusterTruth) -> Iterator[tuple[str, str]]:
 
 def _of_tier(truth: ClusterTruth, brokers: Brokers) -> Iterator[tuple[str, str]]:
     """Everything that is closed and stable is copied, or has expired. A leader waits for no copy of a deposed one."""
-    for name, _, log, ledger in _ledgers(truth, brokers):
+    for name, _, log, ledger in ledgers(truth, brokers):
         tiered_end = max([log.state.log_start_offset, *(each.end_offset + 1 for each in ledger.finished())])
         wanted = min(log.state.segments.active.base_offset, log.state.offsets.last_stable_offset)
         if tiered_end < wanted:
@@ -119,7 +119,7 @@ def thin(brokers: Brokers) -> list[tuple[str, str]]:
 
 def lags(truth: ClusterTruth, brokers: Callable[[], Brokers]) -> Iterator[Lag]:
     """Yield the partitions whose leader has to copy something."""
-    for name, leader, log, ledger in _ledgers(truth, brokers()):
+    for name, leader, log, ledger in ledgers(truth, brokers()):
         state, registration = log.state, truth.image.partition(name.topic_partition)
         ends = [segment.base_offset for segment in list(state.segments)[1:]]
         closed_end = max((end for end in ends if end <= state.offsets.last_stable_offset), default=0)
@@ -135,7 +135,7 @@ def _of_leftovers(truth: ClusterTruth, brokers: Brokers, store: SimObjectStore) 
     them, and objects that no remote log metadata names.
     """
     now_ms = EPOCH_MS + int(store.network.loop.time() * 1000)
-    for name, leader, log, ledger in _ledgers(truth, brokers):
+    for name, leader, log, ledger in ledgers(truth, brokers):
         where = str(name.topic_partition)
         for segment in ledger.segments():
             reason = _leftover(segment, leader, log, ledger, now_ms)
@@ -172,7 +172,7 @@ def _leftover(
     return f"is a copy that was begun {age_ms} ms ago by {segment.broker_id}"
 
 
-def _ledgers(
+def ledgers(
     truth: ClusterTruth, brokers: Brokers
 ) -> Iterator[tuple[TopicIdPartition, Broker, PartitionLog, RemoteLogLedger]]:
     """Yield all tiered partitions that have a leader, with the leader's log and ledger."""

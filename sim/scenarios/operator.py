@@ -181,6 +181,11 @@ class Operator:
             is_granted = self._is_done(f"replicas moved to {directory}", code)
             self._publish(MoveAnswered(name, broker_id, directory, is_granted))
 
+    async def move_replicas(self) -> None:
+        """Have some replicas of each broker moved."""
+        for broker_id in sorted(self._brokers()):
+            await self.move_directory(broker_id)
+
     def _is_done(self, what: str, code: ErrorCode | None) -> bool:
         """Whether an action succeeded; `code` is None if there was no answer."""
         self._record("operator", f"{what}: {'no answer' if code is None else code.name}")

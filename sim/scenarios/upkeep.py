@@ -23,7 +23,7 @@ OF_DISKS: Final = DIRECTORY_KINDS | HARDWARE_KINDS
 
 
 class Upkeep:
-    """Restarts nodes; their keepers start them again."""
+    """Restarts nodes; their keepers start them again, as long as there are some."""
 
     def __init__(
         self,
@@ -63,6 +63,17 @@ class Upkeep:
                 broker = self._truth.image.brokers.get(BROKERS[name])
                 if self._world.host(name).node is not None and broker is not None and not broker.fenced:
                     break
+
+    async def renew(self, name: str) -> None:
+        """Restart a node, and return once it is up again."""
+        await self.restart(name)
+        await self._nodes.start(name)
+
+    async def renew_brokers(self) -> None:
+        """Restart the brokers that are no controllers, one after the other."""
+        for name in BROKERS:
+            if name not in self._nodes.controller_ids:
+                await self.renew(name)
 
     async def tend_disks(self) -> None:
         """Restart, as an operator does, each broker with a log directory that is offline though its disk is well."""

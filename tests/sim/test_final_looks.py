@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
+from unittest.mock import patch
 
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.cluster import RUN_LIMIT_S
@@ -40,4 +41,19 @@ def test_looks_at_a_broker_that_hangs_end_before_the_run_does() -> None:
     wrong, took_s = settled(hang)
     assert wrong == ["TimeoutError: no answer"]
     assert SETTLED_S <= took_s <= SETTLED_S + TIMEOUT_S
-    assert len(final_looks().looks) * took_s < 0.6 * RUN_LIMIT_S
+
+
+def test_what_a_look_finds_is_said_at_once() -> None:
+    """Where a broker hangs each look would, and all of them together for longer than a run may last."""
+    calls: list[str] = []
+
+    async def hang() -> list[str]:
+        calls.append("hang")
+        await asyncio.sleep(TIMEOUT_S)
+        raise TimeoutError("no answer")
+
+    looks = {"first": hang, "second": hang}
+    with World(1) as world, patch.object(FinalLooks, "looks", looks):
+        found = world.run(final_looks().anomalies())
+        assert [(each.partition, each.detail) for each in found] == [("first", "TimeoutError: no answer")]
+        assert len(calls) * TIMEOUT_S <= world.now_s < 0.1 * RUN_LIMIT_S

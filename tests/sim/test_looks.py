@@ -22,6 +22,7 @@ from tierfetch.protocol.messages.configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from tierfetch.protocol.messages.topics import CreatableTopicResult, CreateTopicsResponse
 from tierfetch.protocol.messages.transactions import ProducerState
 from tierfetch.protocol.wire import ConfigSource, ResourceType
 from tierfetch.sim.judges.core.clients.looks import (
@@ -32,6 +33,7 @@ from tierfetch.sim.judges.core.clients.looks import (
     wrong_metrics,
     wrong_producers,
 )
+from tierfetch.sim.scenarios.looks.controllers import WRITES, codes_in
 
 IMAGE = ClusterImage(
     "c",
@@ -187,3 +189,10 @@ def test_a_follower_reports_no_isr() -> None:
     assert list(wrong_metrics(changed, IMAGE)) == [
         "t-0: tierfetch_isr_size is {1: 2.0, 2: 2.0} by broker, expected was {1: 2}"
     ]
+
+
+def test_all_codes_of_an_answer_are_looked_at() -> None:
+    codes = (ErrorCode.none, ErrorCode.not_controller)
+    parts = tuple(CreatableTopicResult(name="t", error_code=each, error_message=None) for each in codes)
+    assert tuple(codes_in(CreateTopicsResponse(topics=parts))) == codes
+    assert len({each.api_key for each in WRITES}) == len(WRITES), "each is asked once"

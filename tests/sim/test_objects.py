@@ -165,7 +165,7 @@ def test_a_late_listing_shows_what_was():
         await storage.copy_log_segment_data(METADATA, make_data(LOG))
         assert await listed(storage, PARTITION) == []
         assert await storage.log_segment_size(METADATA) is not None
-        await asyncio.sleep(5)
+        await asyncio.sleep(world.store.listed_at_s - world.now_s)
         shown = await listed(storage, PARTITION)
         assert shown
         await storage.delete_log_segment_data(METADATA)

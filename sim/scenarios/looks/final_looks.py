@@ -16,6 +16,12 @@
 | ListGroups, DescribeGroups and those of other kinds | every group is at one coordinator, in the state listed      |
 | OffsetDelete, DeleteGroups                          | offsets, then the group, go once it has no members          |
 | nothing, while the clocks say that days have passed | the same, and no transactional id is left                   |
+| DescribeConfigs of each controller                  | the same as of a broker (`controllers`)                     |
+| the tier alone, and a follower's copy               | `copies`                                                    |
+| what cannot be                                      | it is refused, and changes nothing (`mistakes`)             |
+| a log of a program's own, and a loss of power       | `own_log`                                                   |
+| a group that changes its protocol, twice            | `upgraded_groups`                                           |
+| a broker that begins with a ledger snapshot         | `ledger_snapshots`                                          |
 
 All of it is the last that happens in a run: nothing before it is another for it. What is wrong at first is looked at
 again: an answer may be older than the metadata by a moment.
@@ -25,10 +31,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from random import Random
-from typing import Final, TypedDict
+from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -59,7 +65,6 @@ from ....protocol.messages.quotas import (
     OpData,
 )
 from ....protocol.messages.security import (
-    AclCreation,
     AlterUserScramCredentialsRequest,
     CreateAclsRequest,
     DeleteAclsFilter,
@@ -79,13 +84,10 @@ from ....protocol.messages.transactions import (
 )
 from ....protocol.net import Address, KafkaClient
 from ....protocol.wire import ResourceType
-from ....security import AclOperation
-from ....security.core import AclPermissionType, PatternType
 from ...judges.core.acknowledged_writes import Anomaly
 from ...judges.core.clients.looks import (
     Samples,
     wrong_cluster,
-    wrong_configs,
     wrong_directories,
     wrong_metrics,
     wrong_producers,
@@ -94,13 +96,14 @@ from ...judges.core.truth import ClusterTruth
 from ...machine.clock import WallClock
 from ..cluster_options import EXPIRY_CHECK_MS, METRICS_PORT
 from ..operations.tables import TABLE
+from .acls import ACL, of_its_principal
+from .controllers import configured, describe, wrong_descriptions
 from .many_partitions import ManyPartitions
+from .more_looks import Look
 
 GAP_S: Final = 0.5
 SETTLED_S: Final = 20.0
-"""What is still wrong after this time is wrong: sessions and transactions have expired by then. Where a broker hangs,
-all looks together still end before the run's time limit, and say so.
-"""
+"""What is still wrong after this time is wrong: sessions and transactions have expired by then."""
 TIMEOUT_S: Final = 4.0
 TIMEOUT_MS: Final = int(TIMEOUT_S * 1000)
 SCRAPE_S: Final = 5.0
@@ -112,25 +115,14 @@ ITERATIONS: Final = 4_096
 EXPIRES_SHARE: Final = 0.5
 AGE_MS: Final = 8 * 24 * 3_600_000
 """More than `offsets.retention.minutes` and `transactional.id.expiration.ms`."""
-ANY: Final = 1
-"""Any type of resource, in a filter of ACLs."""
 EMPTY: Final = "Empty"
 AT_REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
-ACL: Final = AclCreation(
-    resource_type=int(ResourceType.TOPIC),
-    resource_name="looks",
-    principal=f"User:{USER}",
-    host="*",
-    operation=int(AclOperation.READ),
-    permission_type=int(AclPermissionType.ALLOW),
-)
-
-Look = Callable[[], Awaitable[list[str]]]
-
 
 class FinalLooks:
-    """`brokers` are those that run, by id. `has_lost`: a topic may have lost something, and so may its coordinators."""
+    """`brokers` are those that run, by id. `has_lost`: a topic may have lost something, and so may its coordinators.
+    `more` are looks that need more of the world, by name.
+    """
 
     def __init__(
         self,
@@ -139,6 +131,7 @@ class FinalLooks:
         rng: Random,
         has_lost: Callable[[str], bool],
         clocks: Callable[[], Sequence[WallClock]],
+        more: Mapping[str, Look] | None = None,
     ) -> None:
         self._truth = truth
         self._brokers = brokers
@@ -146,6 +139,7 @@ class FinalLooks:
         self._client = KafkaClient(client_id="looks", random=rng)
         self._rng = rng
         self._clocks = clocks
+        self._more = more or {}
         self._expires = rng.random() < EXPIRES_SHARE
         """Whether groups are left to expire."""
         self._listed = 0
@@ -160,6 +154,7 @@ class FinalLooks:
             "log directories": self._directories,
             "producers": self._producers,
             "metrics": self._metrics,
+            **self._more,
             "many partitions": self._many_partitions,
             "quorum": self._quorum,
             "reassignments": self._reassignments,
@@ -171,10 +166,12 @@ class FinalLooks:
         }
 
     async def anomalies(self) -> list[Anomaly]:
-        """Return what is shown wrongly."""
-        found = [
-            Anomaly("wrong look", name, text) for name, look in self.looks.items() for text in await self._settled(look)
-        ]
+        """Return what is shown wrongly by the first look that finds something: what hangs would hang in each."""
+        found: list[Anomaly] = []
+        for name, look in self.looks.items():
+            found = [Anomaly("wrong look", name, text) for text in await self._settled(look)]
+            if found:
+                break
         if self._expires and self._listed and not found:
             for clock in self._clocks():
                 clock.jump(AGE_MS)
@@ -221,19 +218,8 @@ class FinalLooks:
 
     async def _configs(self) -> list[str]:
         """Look at topics, groups and what all brokers have; and set a topic's configs to what they are."""
-        image = self._truth.image
-        wanted = [(ResourceType.TOPIC, topic.name, topic.configs) for topic in image.topics.values()]
-        wanted += [(ResourceType.GROUP, name, configs) for name, configs in image.group_configs.items()]
-        wanted.append((ResourceType.BROKER, "", image.broker_configs.get("default", {})))
-        asked = tuple(
-            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-            for kind, name, _ in wanted
-        )
-        answer = await self._ask_any(
-            DescribeConfigsRequest(resources=asked, include_synonyms=True, include_documentation=True)
-        )
-        pairs = zip(answer.results, wanted, strict=True)
-        wrong = [text for result, (_, _, configs) in pairs for text in wrong_configs(result, configs)]
+        resources = configured(self._truth.image)
+        wrong = wrong_descriptions((await self._ask_any(describe(resources))).results, resources)
         return [*wrong, *await self._own_configs(), *(await self._set_again() if not wrong else ())]
 
     async def _own_configs(self) -> list[str]:
@@ -389,14 +375,14 @@ class FinalLooks:
         wrong = []
         (created,) = (await self._ask_any(CreateAclsRequest(creations=(ACL,)))).results
         for step in ("created", "deleted"):
-            found = await self._ask_any(DescribeAclsRequest(**_any_of_the_principal()))
+            found = await self._ask_any(DescribeAclsRequest(**of_its_principal()))
             principals = [acl.principal for resource in found.resources for acl in resource.acls]
             known = [acl.principal for _, acl in self._truth.image.acls.items()]
             right = [ACL.principal] if has_authorizer and step == "created" else []
             if (found.error_code, principals, known) != (code, right, right):
                 wrong.append(f"{step}: {found.error_code.name}, ACLs of {principals}, in the metadata of {known}")
             if step == "created":
-                deletion = DeleteAclsRequest(filters=(DeleteAclsFilter(**_any_of_the_principal()),))
+                deletion = DeleteAclsRequest(filters=(DeleteAclsFilter(**of_its_principal()),))
                 (deleted,) = (await self._ask_any(deletion)).filter_results
                 codes = (created.error_code, deleted.error_code, len(deleted.matching_acls))
                 if codes != (code, code, len(right)):
@@ -499,29 +485,6 @@ class FinalLooks:
         for topic in self._truth.image.topics.values():
             numbers = tuple(OffsetDeleteRequestPartition(partition_index=number) for number in topic.partitions)
             yield OffsetDeleteRequestTopic(name=topic.name, partitions=numbers)
-
-
-class _OfPrincipal(TypedDict):
-    resource_type_filter: int
-    resource_name_filter: str | None
-    pattern_type_filter: int
-    principal_filter: str | None
-    host_filter: str | None
-    operation: int
-    permission_type: int
-
-
-def _any_of_the_principal() -> _OfPrincipal:
-    """Return the filter of all ACLs of the one principal that gets any."""
-    return {
-        "resource_type_filter": ANY,
-        "resource_name_filter": None,
-        "pattern_type_filter": int(PatternType.ANY),
-        "principal_filter": ACL.principal,
-        "host_filter": None,
-        "operation": int(AclOperation.ANY),
-        "permission_type": int(AclPermissionType.ANY),
-    }
 
 
 async def _get(host: str, path: str) -> tuple[int, str]:

@@ -37,6 +37,7 @@ from ...machine.chance import Chance
 from ...machine.clock import WallClock
 from ..administrator import SIDE_TOPICS, Administrator
 from ..looks.final_looks import FinalLooks
+from ..looks.more_looks import Look
 from .grammar import Row
 from .share_offsets import ShareOffsets
 from .side_loads import SideLoads
@@ -82,6 +83,7 @@ class Crew:
         share_offsets: ShareOffsets | None = None,
         voters: VoterOperator | None = None,
         clocks: Callable[[], Sequence[WallClock]] = tuple,
+        more_looks: Mapping[str, Look] | None = None,
     ) -> Crew:
         """Make those that have clients of their own."""
         loads = SideLoads(
@@ -103,7 +105,7 @@ class Crew:
             rises=rises or {},
             share_offsets=share_offsets,
             voters=voters,
-            looks=FinalLooks(truth, administrator.brokers, chance("looks"), may_lack, clocks),
+            looks=FinalLooks(truth, administrator.brokers, chance("looks"), may_lack, clocks, more_looks),
         )
 
     @property

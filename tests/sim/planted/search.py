@@ -37,6 +37,7 @@ from tierfetch.tests.sim.planted import (
     fetcher_bugs,
     hardware_bugs,
     log_bugs,
+    look_bugs,
     operation_bugs,
     outside_bugs,
     quorum_bugs,
@@ -59,7 +60,7 @@ TABLE_FILE = Path(__file__).parents[3] / "docs" / "planted-bugs.md"
 MODULES = (
     *(quorum_core_bugs, quorum_bugs, log_bugs, fetcher_bugs, rlm_bugs),
     *(retention_bugs, broker_bugs, controller_bugs, coordinator_bugs, hardware_bugs, outside_bugs, operation_bugs),
-    *(share_bugs, snapshot_bugs, unclean_bugs, voter_bugs),
+    *(share_bugs, snapshot_bugs, unclean_bugs, voter_bugs, look_bugs),
 )
 OPTIONS = {
     "cluster": ClusterOptions.drawn,
