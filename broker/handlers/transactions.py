@@ -206,6 +206,8 @@ class TransactionHandlers:
     async def end_txn(self, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
         version = EPOCH_BUMP_SINCE if context.api_version >= END_BUMPS_SINCE else 0
         producer = NO_PRODUCER
+        if not request.transactional_id:
+            return EndTxnResponse(error_code=ErrorCode.invalid_request)
         try:
             reply = await self._transactions.ask(
                 request.transactional_id,
