@@ -32,6 +32,7 @@ from .core.memory import GroupMemory
 from .core.shard import Incarnation
 from .core.share.heartbeat import ShareSettings
 from .core.share.state import ShareGroupState
+from .core.targeted import is_blank
 from .settings import CoordinatorSettings
 from .share_groups import NoStates, ShareStates, ShareSurroundings
 
@@ -201,6 +202,12 @@ class GroupCoordinator(Coordinator[ActiveShard]):
                     _log.warning(group_id, message, group_id, error.name)
                 if error in _LOG_TAKES_NOTHING:
                     return
+
+
+def check_group_name(group_id: str) -> None:
+    """Raise INVALID_REQUEST for a name that groups of KIP-848 and KIP-932 cannot have: one of blanks alone."""
+    if is_blank(group_id):
+        raise KafkaError(ErrorCode.invalid_request, "a group needs a name")
 
 
 def check_group_id(group_id: str) -> None:

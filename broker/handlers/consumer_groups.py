@@ -31,7 +31,7 @@ from ...protocol.messages.consumer_groups import (
 )
 from ...protocol.messages.share_groups import ShareGroupDescribeResponseDescribedGroup
 from ...protocol.net import Portions, RequestContext, Slices
-from ..groups.coordinator import GroupCoordinator, check_group_id
+from ..groups.coordinator import GroupCoordinator, check_group_id, check_group_name
 from ..groups.core.consumer.heartbeat import Beat, Told, heartbeat
 from ..groups.core.consumer.records import Assignment, Subscriber, normalized
 from ..groups.core.consumer.state import JOINING
@@ -80,6 +80,7 @@ class ConsumerGroupHandlers:
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse:
         try:
+            check_group_name(request.group_id)
             beat = self._beat(context, request)
             told = await self._decide(context, request.group_id, beat)
         except KafkaError as error:

@@ -7,7 +7,7 @@
 | | a timeout above `transaction.max.timeout.ms`, or below 1 | INVALID_TRANSACTION_TIMEOUT |
 | AddPartitionsToTxn | an internal topic, from a client: a marker is no record of it | TOPIC_AUTHORIZATION_FAILED |
 | | an unknown partition | UNKNOWN_TOPIC_OR_PARTITION; those beside it OPERATION_NOT_ATTEMPTED |
-| | to be verified, and not in the transaction | TRANSACTION_ABORTABLE; before version 5 INVALID_TXN_STATE |
+| | to be verified, and not in the transaction | TRANSACTION_ABORTABLE |
 | all | not coordinated here, or still being read | NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS |
 | | fenced | PRODUCER_FENCED; INVALID_PRODUCER_EPOCH to clients that do not know it |
 
@@ -49,7 +49,7 @@ END_KNOWS_FENCED: Final = 2
 """The versions from which a request's senders know PRODUCER_FENCED (KIP-588)."""
 CLOSED_TOPICS: Final = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
 ADD_BATCHED_SINCE: Final = 4
-KNOWS_ABORTABLE_SINCE: Final = 5
+ADD_BUMPS_SINCE: Final = 5
 END_BUMPS_SINCE: Final = 5
 TRANSACTION_WEIGHT: Final = 20
 """What one of many transactional ids costs on the loop, in elements of `pace`."""
@@ -156,13 +156,8 @@ class TransactionHandlers:
             return await _by_topic(topics, codes)
         if transaction.verify_only:
             codes = self._verify(transaction.transactional_id, producer, names)
-            if version < KNOWS_ABORTABLE_SINCE:
-                is_abortable = ErrorCode.transaction_abortable
-                codes = {
-                    name: ErrorCode.invalid_txn_state if code is is_abortable else code for name, code in codes.items()
-                }
         else:
-            bumps = EPOCH_BUMP_SINCE if version >= KNOWS_ABORTABLE_SINCE else 0
+            bumps = EPOCH_BUMP_SINCE if version >= ADD_BUMPS_SINCE else 0
             codes = dict.fromkeys(names, await self._add(transaction.transactional_id, producer, names, bumps))
         return await _by_topic(topics, codes)
 
@@ -211,6 +206,8 @@ class TransactionHandlers:
     async def end_txn(self, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
         version = EPOCH_BUMP_SINCE if context.api_version >= END_BUMPS_SINCE else 0
         producer = NO_PRODUCER
+        if not request.transactional_id:
+            return EndTxnResponse(error_code=ErrorCode.invalid_request)
         try:
             reply = await self._transactions.ask(
                 request.transactional_id,

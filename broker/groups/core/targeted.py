@@ -33,10 +33,16 @@ LOST_RECORDS: Final = 3
 STEPS_MIN: Final = 64
 """So many bounds of deadlines are moved one by one, in a small group too."""
 
+BLANKS: Final = "".join(map(chr, range(33)))
 RECORD_OVERHEAD_BYTES: Final = 32
 """A record besides the texts of its key, at most."""
 
 MemberT = TypeVar("MemberT")
+
+
+def is_blank(text: str) -> bool:
+    """Return whether there is nothing in a text that Java's `trim` leaves."""
+    return not text.strip(BLANKS)
 
 
 def settling_interval_ms(members: int) -> int:

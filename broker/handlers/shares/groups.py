@@ -49,7 +49,7 @@ from ....protocol.messages.share_groups import (
     ShareGroupHeartbeatResponseTopicPartitions,
 )
 from ....protocol.net import Portions, RequestContext, Slices
-from ...groups.coordinator import GroupCoordinator, check_group_id
+from ...groups.coordinator import GroupCoordinator, check_group_id, check_group_name
 from ...groups.core.consumer.records import Assignment
 from ...groups.core.share.assignor import SIMPLE
 from ...groups.core.share.heartbeat import ShareBeat
@@ -106,6 +106,7 @@ class ShareGroupHandlers:
             client_host="/" + context.client_host,
         )
         try:
+            check_group_name(request.group_id)
             told = await self._groups(request.group_id).beat(request.group_id, beat)
         except KafkaError as error:
             code = ErrorCode.invalid_request if error.code is ErrorCode.invalid_group_id else error.code

@@ -5,7 +5,8 @@
 In half of the seeds the group is one of the consumer protocol (KIP-848), whose partitions the coordinator assigns. A
 place is a transactional id, and in some seeds of the classic protocol an instance id. Its worker is killed after some
 seconds, or left to run on as a zombie, and the next one takes the place. When the run ends, the last ones finish all
-that was fed.
+that was fed. In some seeds the outputs are read from their start again and again meanwhile, read committed every other
+time: each of these sessions must have all of a transaction that it has passed, or nothing of it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ...machine.world import World
 from ..client import AttemptFailedError, SimClient
 from ..cluster_clients import Work
 from ..lives import Lives, live_on
-from ..workload import Pace, Producer, Retries, Shared
+from ..workload import Pace, Producer, Reader, Retries, Shared
 from .consumers import ConsumerMember
 from .coordinators import CoordinatorClient, LaterError
 from .members import GroupMember
@@ -53,6 +54,8 @@ LIFE_S: Final = (1.5, 7.0)
 ZOMBIE_SHARE: Final = 0.4
 STATIC_SHARE: Final = 0.4
 VERSION_2_SHARE: Final = 0.5
+SWEPT_SHARE: Final = 0.25
+"""The share of seeds whose outputs are read all the time."""
 PLAIN_SHARE: Final = 0.25
 """The share of seeds whose workers only read and commit offsets."""
 
@@ -79,6 +82,7 @@ class Workforce:
         self._is_classic = is_classic
         self._topic_id = topic_id
         self._is_static = rng.random() < STATIC_SHARE and is_classic
+        self._is_swept = world.rng("workforce/outputs").random() < SWEPT_SHARE and not self.is_plain
         self._group = "copiers" if self.is_plain else "workers"
         self._feeding = PARTITIONS
         self._newest: dict[int, int] = {}
@@ -114,7 +118,9 @@ class Workforce:
         """Name, host, and what the client process does."""
         feeders = [(f"feeder-{each}", "producers", partial(self._feed, each)) for each in self.inputs]
         places = [(f"place-{number}", "readers", partial(self._fill, number)) for number in range(self.count)]
-        return [*feeders, *places]
+        swept = self.outputs if self._is_swept else []
+        sweepers = [(f"sweeper-{each}", "readers", partial(self._sweep, each)) for each in swept]
+        return [*feeders, *places, *sweepers]
 
     async def _feed(self, partition: TopicPartition) -> None:
         name = f"feeder-{partition}"
@@ -123,6 +129,15 @@ class Workforce:
         producer = Producer(name, partition, ACKS_ALL, client, self._shared, rng, Pace(gap_s=FEED_GAP_S))
         await producer.run()
         self._feeding -= 1
+
+    async def _sweep(self, partition: TopicPartition) -> None:
+        name = f"sweeper-{partition}"
+        rng = self._world.rng(name)
+        client = SimClient(name, self._addresses, rng)
+        try:
+            await Reader(name, partition, client, self._shared, rng).sweep()
+        finally:
+            await client.close()
 
     async def _fill(self, place: int) -> None:
         """Have workers in a place, one after the other, until everything is done."""

@@ -60,6 +60,11 @@ async def test_a_member_joins_stays_and_leaves(one: Coordinator, version: int) -
     assert (await one.beat(joined.member_id, 1, version=version)).error_code is ErrorCode.unknown_member_id
 
 
+@pytest.mark.parametrize("name", ["", " ", "\t\n"])
+async def test_a_group_needs_a_name_that_is_not_blank(one: Coordinator, name: str) -> None:
+    assert (await one.beat(group=name)).error_code is ErrorCode.invalid_request
+
+
 async def test_offsets_are_fenced_by_the_member_epoch(one: Coordinator) -> None:
     await one.beat()
     assert await one.commit(5, "c", member="m", generation=1) is NONE

@@ -260,7 +260,9 @@ def test_an_epoch_that_is_none_is_refused(epoch: int) -> None:
 
 def test_what_a_heartbeat_needs() -> None:
     stage, x = Stage(topics(a=2)), Client("x")
-    assert refusal(stage, x, member_id="") is ErrorCode.invalid_request
+    for blank in ("", " \t", "\0"):
+        assert refusal(stage, x, member_id=blank) is ErrorCode.invalid_request
+        assert refusal(stage, x, rack_id=blank) is ErrorCode.invalid_request
     assert refusal(stage, x, rebalance_timeout_ms=-1) is ErrorCode.invalid_request
     assert refusal(stage, x, owned=None) is ErrorCode.invalid_request
     assert refusal(stage, x, owned={A: frozenset({0})}) is ErrorCode.invalid_request

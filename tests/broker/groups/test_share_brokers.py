@@ -173,7 +173,9 @@ async def test_a_member_joins_is_assigned_at_once_and_leaves(group: Group) -> No
     for member in ("m", "n"):
         assert (await group.beat(member, -1)).member_epoch == -1
     assert (await group.beat("m", 3)).error_code is ErrorCode.unknown_member_id
-    assert (await group.beat(group="")).error_code is ErrorCode.invalid_request
+    for name in ("", " \t"):
+        assert (await group.beat(group=name)).error_code is ErrorCode.invalid_request
+    assert (await group.beat(" ")).error_code is ErrorCode.invalid_request, "a member's id"
 
 
 async def test_what_an_operator_sees(group: Group) -> None:

@@ -233,6 +233,8 @@ async def test_A2_an_end_without_a_beginning_changes_nothing(nodes: Nodes, clien
     log = nodes.partition(1, TRANSACTION_STATE_TOPIC).log
     end_offset = log.state.log_end_offset
     assert await producer.end(commit=commit) is ErrorCode.invalid_txn_state
+    nameless = EndTxnRequest(transactional_id="", producer_id=0, producer_epoch=0, committed=commit)
+    assert (await producer.send(1, nameless)).error_code is ErrorCode.invalid_request
     await producer.until_in(TransactionState.EMPTY)
     assert log.state.log_end_offset == end_offset
 

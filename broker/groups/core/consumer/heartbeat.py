@@ -28,6 +28,7 @@ from typing import NoReturn
 
 from .....light_dataclass import dataclass
 from .....protocol import ErrorCode, KafkaError
+from ..targeted import is_blank
 from .decision import (
     ConsumerSettings,
     Decision,
@@ -113,9 +114,9 @@ def heartbeat(decision: Decision, beat: Beat, world: World) -> Told:
 
 def check(beat: Beat, settings: ConsumerSettings) -> None:
     """Raise the KafkaError of a heartbeat that makes no sense for any group."""
-    if not beat.member_id:
+    if is_blank(beat.member_id):
         _refuse(ErrorCode.invalid_request, "MemberId is needed, and kept while the consumer lives")
-    if beat.instance_id == "" or beat.rack_id == "":
+    if any(text is not None and is_blank(text) for text in (beat.instance_id, beat.rack_id)):
         _refuse(ErrorCode.invalid_request, "InstanceId and RackId may be absent, but not empty")
     if beat.epoch < LEAVING_STATIC:
         _refuse(ErrorCode.invalid_request, f"MemberEpoch is {beat.epoch}: it is -2 at the least")

@@ -25,7 +25,7 @@ from ..consumer.heartbeat import Told
 from ..consumer.records import NOTHING, Assignment, Current, GroupEpoch, MemberState, Target, TargetEpoch
 from ..consumer.topics import Topics
 from ..decided import Decided
-from ..targeted import GroupTimeouts, lost_at_once
+from ..targeted import GroupTimeouts, is_blank, lost_at_once
 from .assignor import assign
 from .records import ShareKind, ShareMember
 from .state import JOINING, LEAVING, ShareGroup
@@ -100,9 +100,9 @@ def heartbeat(decision: ShareDecision, beat: ShareBeat, world: ShareWorld) -> To
 
 def check(beat: ShareBeat) -> None:
     """Raise the KafkaError of a heartbeat that makes no sense for any group."""
-    if not beat.member_id:
+    if is_blank(beat.member_id):
         _refuse(ErrorCode.invalid_request, "MemberId is needed, and kept while the consumer lives")
-    if beat.rack_id == "":
+    if beat.rack_id is not None and is_blank(beat.rack_id):
         _refuse(ErrorCode.invalid_request, "RackId may be absent, but not empty")
     if beat.epoch < LEAVING:
         _refuse(ErrorCode.invalid_request, f"MemberEpoch is {beat.epoch}: it is -1 at the least")
