@@ -57,7 +57,7 @@ IDLE_LOOK_S: Final = 0.25
 PRODUCERS: Final = 16
 TIMEOUT_MS: Final = 60_000
 IDLE_WAIT_MS: Final = 10_000
-"""Well below `replica.lag.time.max.ms`: whoever only waits stays in sync."""
+"""Well below `replica.lag.time.max.ms`: a follower that only waits stays in sync."""
 LIMIT_S: Final = 3_600.0
 """The limit of virtual time: what lasts longer never ends."""
 Replica = tuple[int, int]
@@ -206,8 +206,8 @@ class WitnessCluster:
         return tuple(joined[each] for each in wanted)
 
     def _filled(self, lacking: Collection[Replica]) -> Iterator[tuple[Replica, tuple[float, float]]]:
-        """Of those that have all records by now: when their broker first asked a leader about them, and knew where they
-        begin.
+        """Yield those that have all records by now, with when their broker first asked a leader about them, and when it
+        knew where they begin.
         """
         for broker in sorted({broker for _, broker in lacking}):
             node: Broker | None = self._world.host(_host(broker)).node
