@@ -28,9 +28,10 @@ from .failures import failure_of
 from .process import receive
 
 NICE: Final = 19
-"""It yields to the threads of its broker, in whose session and control group it stays: in one of its own it would get
-next to nothing while others compute, and the broker waits for what a thread holds in the file system (a place in the
-journal) while it has no CPU.
+"""Among the threads of a control group it yields to all others. It is in a session of its own too: where the kernel
+schedules by sessions (autogroups), what it computes is then not taken from its broker's share. There its share is that
+of any other session, and not less: what a thread holds in the file system while it has no CPU (a place in the journal)
+the broker waits for.
 """
 UNSENT_BYTES_MAX: Final = 1 << 20
 """A log line is dropped while so much waits for a broker that does not read."""

@@ -238,4 +238,5 @@ def _spawn(channel: socket.socket) -> subprocess.Popen[bytes]:
             stdin=channel.fileno(),
             stdout=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,
         )

@@ -92,7 +92,7 @@ async def test_R1_a_segment_is_copied_and_deleted_in_a_process_of_low_priority(s
         assert await scene.storage.fetch_index(scene.segment, kind) == await source.read(0, source.size)
     assert set(INDEXES) == set(IndexType)
     worker = scene.worker
-    assert worker.ppid() == os.getpid()
+    assert (worker.ppid(), os.getsid(worker.pid)) == (os.getpid(), worker.pid)
     assert {os.getpriority(os.PRIO_PROCESS, thread.id) for thread in worker.threads()} == {19}
     seen = "".join(worker.cmdline()) + "".join(f"{key}{value}" for key, value in worker.environ().items())
     assert SECRET not in seen
