@@ -4,8 +4,7 @@
                     |                             (not before its process has ended)
                     +-> it cannot be started: the broker copies by itself, and tries again after START_AGAIN_S
 
-A worker that has had no call for IDLE_S is stopped, and its memory free (50 MB, with boto3 80); the next copy starts
-another one.
+A worker that has had no call for IDLE_S is stopped, and its memory free; the next copy starts another one.
 
 | what                     | where                                                                               |
 |--------------------------|-------------------------------------------------------------------------------------|
