@@ -189,8 +189,10 @@ class FaultInjector:
             self._publish(FaultsChanged())
         await asyncio.sleep(max(0.0, began_s + schedule.safety_ms / 1000 - self._world.now_s))
 
-    async def keep(self, name: str) -> None:
-        """Start the node whenever nothing keeps it down; forever."""
+    async def keep(self, name: str, *, rests: bool = False) -> None:
+        """Start the node whenever nothing keeps it down; forever. Look for that all the time, or with `rests` only
+        while it is down: seconds in which nothing happens cost less, and the seed draws other things.
+        """
         host = self._world.host(name)
         while True:
             if not host.is_up and not self._down[name]:
@@ -204,6 +206,8 @@ class FaultInjector:
                     if error.code is not ErrorCode.kafka_storage_error:
                         raise
                     self._world.record(name, f"cannot start: {error}")
+            if rests:
+                await host.until_down()
             await asyncio.sleep(RESTART_RETRY_S * self._rng.uniform(0.2, 1.0))
 
     def exchange_disk(self, name: str) -> None:

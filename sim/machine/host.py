@@ -155,6 +155,11 @@ class Host:
             self._stop_wanted.set_result(None)
         return await asyncio.shield(self._ended)
 
+    async def until_down(self) -> None:
+        """Return when the process that runs has ended, at once if none does."""
+        if self._ended is not None:
+            await asyncio.shield(self._ended)
+
     def crash(self, kind: CrashKind) -> None:
         """At once. A machine may crash while nothing runs on it."""
         world, process = self._world, self.process

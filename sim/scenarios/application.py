@@ -111,6 +111,15 @@ class ApplicationOptions(ClusterOptions):
             fetch_timeout_ms=2_000,
         )
 
+    @property
+    def side_configs(self) -> dict[str, str]:
+        """Segments go to the tier, but not one for every few records."""
+        return {**super().side_configs, "segment.ms": "15000"}
+
+    @property
+    def _quorum_keys(self) -> dict[str, str]:
+        return {**super()._quorum_keys, "controller.quorum.retry.backoff.ms": "100"}
+
     def _broker_keys(self, name: str) -> dict[str, str]:
         assert self.flush_messages < FLUSH_NEVER, self
         internal = {"num.partitions": INTERNAL_PARTITIONS, "replication.factor": "3"}
@@ -215,7 +224,7 @@ class ApplicationScenario:
         for names in (controllers, list(BROKERS)):
             await asyncio.gather(*(self.nodes.start(name) for name in names))
         await self._create_topics()
-        keepers = [asyncio.create_task(self.injector.keep(name)) for name in self._names]
+        keepers = [asyncio.create_task(self.injector.keep(name, rests=True)) for name in self._names]
         driver = asyncio.create_task(self._drive())
         guards = [*keepers, asyncio.create_task(self._wait_for_failure())]
         try:

@@ -104,6 +104,26 @@ def test_who_leads_when_it_begins_is_cut_off_while_it_lasts() -> None:
     simulate(Fault(10_000, FaultKind.ISOLATE_LEADER, (), 2_000), look)
 
 
+def test_a_keeper_that_rests_looks_only_when_a_node_is_down() -> None:
+    with World(1) as world:
+        cluster = Cluster(world, "a")
+
+        async def run() -> None:
+            keeper = asyncio.create_task(cluster.injector.keep("a", rests=True))
+            await asyncio.sleep(5)
+            for _ in range(3):
+                assert world.host("a").is_up
+                events = world.loop.events
+                await asyncio.sleep(1_000)
+                assert world.loop.events - events < 10
+                world.host("a").crash("process")
+                assert not world.host("a").is_up
+                await asyncio.sleep(5)
+            keeper.cancel()
+
+        world.run(run())
+
+
 @pytest.mark.parametrize("kind", [FaultKind.ISOLATE_LEADER, FaultKind.CRASH_VOTER, FaultKind.RELIEVE_LEADERS])
 def test_without_a_leader_it_is_skipped(kind: FaultKind) -> None:
     cluster = simulate(Fault(10_000, kind, (), 2_000), lambda _: asyncio.sleep(0), None)
