@@ -129,8 +129,8 @@ class Runs:
         return self._begin(segment, [index], is_ahead=False)[0].data
 
     def begin_ahead(self, segment: RemoteLogSegmentMetadata, indexes: Sequence[int]) -> int:
-        """Begin to fetch chunks that follow each other, or the first of them alone; return how many. There are no more
-        than `longest` says.
+        """Begin to fetch chunks that follow each other, or the first of them alone; return how many. There are at most
+        as many as `longest` says.
         """
         assert len(indexes) <= 1 + self._spare_chunks, (indexes, self._spare_chunks)
         if len(indexes) > 1:

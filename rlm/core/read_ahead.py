@@ -11,7 +11,7 @@ follow each other come by one request, a run. How many they are grows with what 
 
 `ahead` (2) runs are thus under way or ready, as with single chunks: a store that limits each connection is read by
 as many. All consumers share the memory (`expected.py` counts what they are about to read): where little is left, runs
-are shorter; at the end a consumer has one chunk ahead, and none where the memory has no more.
+are shorter; at the end a consumer has one chunk ahead, and none where the memory is full.
 
 A store, or a proxy before it, may break off long answers. So a run that fails is followed by single chunks, and by
 longer runs again after `GOOD_RUNS` that came whole, each time.
@@ -38,7 +38,7 @@ def run_chunks(read_bytes: int, chunk_bytes: int, chunks_max: int) -> int:
 
 def next_run(there: int, run: int, room: int, ahead: int) -> int:
     """Return how many chunks to ask for now where `there` are ahead already; 0 if these are enough. `run` is how many
-    it may be, `room` how many more the memory has room for.
+    it may be, `room` how many others the memory can take.
     """
     spare = room - RESERVED_CHUNKS
     if spare <= 0:
