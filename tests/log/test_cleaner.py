@@ -13,12 +13,16 @@ from tierfetch.log.core import decode_offsets
 from tierfetch.log.core.checkpoints import CLEANER_OFFSET_CHECKPOINT
 from tierfetch.log.keeper.upkeep import UpkeepSettings
 from tierfetch.log.partition_log import PartitionLog
+from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.topics import TopicPartition
 from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.fakes.disk import MemoryDisk
 from tierfetch.tests.log.compaction import COMPACT, History, Write, reopened, settled, uncommitted_view
 from tierfetch.tests.log.logs import NOW_MS, Clock
 from tierfetch.tests.log.nodes import LOG_DIR, TOPIC_ID, TP, loaded, new_manager
+
+LENGTH_LOW_BYTE = 11
+"""Where a batch has the last byte of its length."""
 
 
 def puts(count: int, *, keys: int = 1) -> list[Write]:
@@ -79,6 +83,26 @@ async def test_a_log_that_cannot_be_cleaned_does_not_stop_the_others(caplog: pyt
     assert "could not be cleaned" in caplog.text
     assert sound.state.clean_end_offset > 0
     assert len(await uncommitted_view(sound)) < 20
+
+
+async def test_a_batch_whose_length_is_damaged_does_not_end_its_segment_early(caplog: pytest.LogCaptureFixture) -> None:
+    """It would be lost, and all after it: with a flipped bit it ends beyond the file, as one that is being written."""
+    disk = MemoryDisk()
+    log = await reopened(disk)
+    log.update_config(COMPACT)
+    await History(log).apply(puts(20, keys=20))
+    await settled(log)
+    segment = log.state.segments[0]
+    sound = disk.files()[segment.path]
+    *_, (position, _) = iter_batches(sound)
+    damaged = bytearray(sound)
+    damaged[position + LENGTH_LOW_BYTE] ^= 0x40
+    with segment.pinned():
+        await (await segment.file()).write(0, bytes(damaged))
+    assert await cleaner(log).clean_dirtiest()
+    assert "could not be cleaned" in caplog.text
+    assert "are no complete batch" in caplog.text
+    assert disk.files()[segment.path] == damaged
 
 
 async def test_a_round_without_work_reads_nothing() -> None:
