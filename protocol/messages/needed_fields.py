@@ -49,7 +49,7 @@ NEEDED_SINCE: Final[Mapping[type[Message], Mapping[str, int]]] = {
     JoinGroupRequest: {"group_instance_id": 5},
     ListGroupsRequest: {"states_filter": 4, "types_filter": 5},
     ListOffsetsRequest: {"isolation_level": 2},
-    ListTransactionsRequest: {"duration_filter": 1},
+    ListTransactionsRequest: {"duration_filter": 1, "transactional_id_pattern": 2},
     MetadataRequest: {
         "allow_auto_topic_creation": 4,
         "include_cluster_authorized_operations": 8,
