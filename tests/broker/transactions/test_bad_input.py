@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
@@ -223,6 +224,32 @@ async def test_A2_a_group_that_is_loaded_again_while_a_transaction_is_verified_d
     await until(lambda: all(active.is_loaded for active in nodes[1].groups.shards))
     verified.set()
     assert list(codes_in(await committing)) == [ErrorCode.not_coordinator]
+
+
+async def test_A2_a_topic_that_takes_the_name_of_another_while_a_transaction_is_verified_gets_no_offset_of_it(
+    nodes: Nodes, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker would put the old topic's offset in place of what is committed for the new one meanwhile."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    await nodes.topic("u", 1)
+    one = await ready(nodes, 1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    asked, verified = verified_late(monkeypatch)
+    topics = tuple(TxnOffsetCommitRequestTopic(name=name, partitions=(OFFSET,)) for name in ("t", "u"))
+    committing = asyncio.create_task(producer.send(1, replace(offset_of(producer, "", -1), topics=topics), 5))
+    await asked.wait()
+    await nodes.operator.delete_topic("t")
+    await nodes.topic("t", 1)
+    assert await one.commit(7, "g") is NONE
+    verified.set()
+    assert list(codes_in(await committing)) == [ErrorCode.unknown_topic_or_partition, NONE]
+    assert await producer.end() is NONE
+    await producer.until_in(TransactionState.COMPLETE_COMMIT)
+    (active,) = nodes[1].groups.shards
+    await until(lambda: not active.shard.undecided)
+    assert await one.committed("g") == {"t-0": 7, "u-0": 1}
 
 
 @pytest.mark.parametrize("commit", [True, False])
