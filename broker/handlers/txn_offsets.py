@@ -36,6 +36,8 @@ from ..replicas.leadership import WallClock
 from ..transactions.core.events import Producer
 from ..transactions.verifier import Question, TransactionVerifier
 
+ABORTABLE_SINCE: Final = 4
+"""From this version on clients know TRANSACTION_ABORTABLE."""
 ADDS_SINCE: Final = 5
 """From this version on the group's partition is added to the transaction here, not by the client (KIP-890 part 2)."""
 
@@ -108,7 +110,8 @@ class TxnOffsetHandler:
             check_group_id(request.group_id)
             active = self._groups.shard_for(request.group_id)
             question = Question(request.transactional_id, producer, adds)
-            guard = await self._verifier.verify(active.partition, question, knows_abortable=adds)
+            knows_abortable = context.api_version >= ABORTABLE_SINCE
+            guard = await self._verifier.verify(active.partition, question, knows_abortable=knows_abortable)
             if self._groups.shard_for(request.group_id) is not active:
                 raise KafkaError(ErrorCode.not_coordinator, f"{request.group_id!r} was loaded again meanwhile")
             error = self._judge_member(active, request, offsets)

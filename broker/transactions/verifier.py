@@ -21,8 +21,9 @@
 | cannot be asked now | NOT_ENOUGH_REPLICAS, which every producer repeats |
 | has another producer id, or never had this one | INVALID_PRODUCER_ID_MAPPING |
 | has another epoch | INVALID_PRODUCER_EPOCH |
-| has no such partition in the transaction | TRANSACTION_ABORTABLE; INVALID_TXN_STATE before Produce 11 |
+| has no such partition in the transaction | TRANSACTION_ABORTABLE; INVALID_TXN_STATE where the client does not know it |
 | is writing markers | CONCURRENT_TRANSACTIONS with version 2, else NOT_ENOUGH_REPLICAS |
+| is that of no name | INVALID_REQUEST |
 """
 
 from __future__ import annotations
@@ -192,6 +193,8 @@ class TransactionVerifier:
     async def _answers(
         self, question: Question, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
+        if not question.transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.invalid_request)
         try:
             broker = self._coordinator.find_now(question.transactional_id)
             if broker is None:

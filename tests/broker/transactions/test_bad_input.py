@@ -226,6 +226,28 @@ async def test_A2_a_group_that_is_loaded_again_while_a_transaction_is_verified_d
     assert list(codes_in(await committing)) == [ErrorCode.not_coordinator]
 
 
+async def test_A2_offsets_of_no_transaction_are_refused_with_codes_that_the_client_knows(
+    nodes: Nodes, client: KafkaClient
+) -> None:
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    await ready(nodes, 1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    offset = offset_of(producer, "", -1)
+
+    async def commit(transactional_id: str, version: int) -> ErrorCode:
+        request = replace(offset, transactional_id=transactional_id)
+        (code,) = codes_in(await producer.send(1, request, version))
+        return code
+
+    assert [await commit("tx", version) for version in (3, 4)] == [
+        ErrorCode.invalid_txn_state,
+        ErrorCode.transaction_abortable,
+    ]
+    assert {await commit("", version) for version in (3, 4, 5)} == {ErrorCode.invalid_request}
+
+
 async def test_A2_a_topic_that_takes_the_name_of_another_while_a_transaction_is_verified_gets_no_offset_of_it(
     nodes: Nodes, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
