@@ -40,12 +40,14 @@ from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
 from ..transactions.coordinator import TransactionCoordinator
 from ..transactions.core.states import TransactionState, TransactionValue
-from ..transactions.core.transaction import Transaction
 
 DESCRIBE_COST: Final = 2
 """What the description of a transaction costs on the loop besides its partitions, in elements of `pace`."""
 MATCH_WORK_MAX: Final = 5_000_000
 """Instructions of a pattern times characters of a transactional id: one match takes 20 ms at most."""
+
+Found = tuple[str, TransactionValue]
+"""A transactional id, and what it was when it was found."""
 
 _STATES: Final = {state.label: state for state in TransactionState}
 
@@ -85,45 +87,33 @@ class TransactionAdminHandlers:
             return ListTransactionsResponse(
                 error_code=ErrorCode.coordinator_load_in_progress, unknown_state_filters=unknown, transaction_states=()
             )
-        listed: list[ListTransactionsResponseTransactionState] = []
         states, ids = frozenset(request.state_filters), frozenset(request.producer_id_filters)
+        found: list[Found] = []
         try:
             pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
-            weight = 1 if pattern is None else await self._match_cost(pattern)
+            async for some in Slices(self._all()):
+                found += [each for each in some if self._is_wanted(states, ids, request.duration_filter, each[1])]
+            if pattern is not None:
+                found = await _matching(pattern, found)
         except KafkaError as refusal:
             return ListTransactionsResponse(
                 error_code=refusal.code, unknown_state_filters=unknown, transaction_states=()
             )
-        async for some in Slices(self._all(), weight=weight):
-            for transaction, value in some:
-                name = transaction.transactional_id
-                is_wanted = self._is_wanted(states, ids, request.duration_filter, value)
-                if is_wanted and (pattern is None or pattern.fullmatch(name)):
-                    listed.append(
-                        ListTransactionsResponseTransactionState(
-                            transactional_id=name, producer_id=value.producer_id, transaction_state=value.state.label
-                        )
-                    )
+        listed: list[ListTransactionsResponseTransactionState] = []
+        async for some in Slices(found, free=SLICED_ELEMENTS_MIN):
+            listed += [
+                ListTransactionsResponseTransactionState(
+                    transactional_id=name, producer_id=value.producer_id, transaction_state=value.state.label
+                )
+                for name, value in some
+            ]
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=tuple(listed))
 
-    async def _match_cost(self, pattern: Pattern) -> float:
-        """Return what it costs to match the longest transactional id, in elements of `pace`. Raise
-        INVALID_REGULAR_EXPRESSION if that is too much.
-        """
-        longest = 0
-        async for some in Slices(self._all()):
-            longest = max([longest, *[len(transaction.transactional_id) for transaction, _ in some]])
-        work = pattern.programsize * longest
-        if work > MATCH_WORK_MAX:
-            message = f"the pattern has {pattern.programsize} instructions, a transactional id {longest} characters"
-            raise KafkaError(ErrorCode.invalid_regular_expression, message)
-        return MATCH_COST + work / PROGRAM_PER_ELEMENT
-
-    def _all(self) -> Iterator[tuple[Transaction, TransactionValue]]:
+    def _all(self) -> Iterator[Found]:
         for active in list(self._transactions.shards):
             for transaction in list(active.shard.transactions.values()):
                 if transaction.value is not None:
-                    yield transaction, transaction.value
+                    yield transaction.transactional_id, transaction.value
 
     def _is_wanted(
         self, states: frozenset[str], ids: frozenset[int], duration_ms: int, value: TransactionValue
@@ -176,6 +166,21 @@ class TransactionAdminHandlers:
                         )
                     )
         return PartitionResponse(partition_index=number, active_producers=tuple(found))
+
+
+async def _matching(pattern: Pattern, found: list[Found]) -> list[Found]:
+    """Return those whose ids match. Raise INVALID_REGULAR_EXPRESSION if the longest id costs too much."""
+    longest = 0
+    async for some in Slices(found):
+        longest = max(longest, *[len(name) for name, _ in some])
+    work = pattern.programsize * longest
+    if work > MATCH_WORK_MAX:
+        message = f"the pattern has {pattern.programsize} instructions, a transactional id {longest} characters"
+        raise KafkaError(ErrorCode.invalid_regular_expression, message)
+    matching: list[Found] = []
+    async for some in Slices(found, weight=MATCH_COST + work / PROGRAM_PER_ELEMENT):
+        matching += [each for each in some if pattern.fullmatch(each[0])]
+    return matching
 
 
 def _cost_of(found: tuple[str, ErrorCode, TransactionValue | None]) -> int:

@@ -21,7 +21,7 @@
 | cannot be asked now | NOT_ENOUGH_REPLICAS, which every producer repeats |
 | has another producer id, or never had this one | INVALID_PRODUCER_ID_MAPPING |
 | has another epoch | INVALID_PRODUCER_EPOCH |
-| has no such partition in the transaction | TRANSACTION_ABORTABLE; INVALID_TXN_STATE where the client does not know it |
+| has no such partition in the transaction | TRANSACTION_ABORTABLE; INVALID_TXN_STATE to clients that do not know it |
 | is writing markers | CONCURRENT_TRANSACTIONS with version 2, else NOT_ENOUGH_REPLICAS |
 | is that of no name | INVALID_REQUEST |
 """

@@ -19,7 +19,7 @@ from tierfetch.broker.transactions.core.shard import Shard
 from tierfetch.broker.transactions.core.states import TransactionState, TransactionValue
 from tierfetch.broker.transactions.core.transaction import Transaction
 from tierfetch.protocol import ApiKey, ErrorCode, KafkaError, TopicPartition
-from tierfetch.protocol.messages.transactions import DescribeTransactionsRequest
+from tierfetch.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION, SLICE_ELEMENTS
 from tierfetch.tests.broker.requests import context_of
 
@@ -74,6 +74,28 @@ async def test_D10_transactions_of_many_partitions_are_described_in_steps(monkey
     assert [each.transactional_id for each in answer.transaction_states] == list(names)
     assert {len(each.topics[0].partitions) for each in answer.transaction_states} == {500}
     assert iterations.most <= ELEMENTS_MAX // (500 + DESCRIBE_COST)
+
+
+async def test_D10_a_transactional_id_that_comes_while_others_are_matched_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a match costs at most is known before the first one."""
+    shards = [Shard({f"tx{number}": Transaction(f"tx{number}", value()) for number in range(100)}), Shard({})]
+    matched: list[int] = []
+
+    def fullmatch(name: str) -> bool:
+        shards[1].transactions["x" * 30_000] = Transaction("x" * 30_000, value())
+        matched.append(len(name))
+        return True
+
+    pattern = SimpleNamespace(programsize=10_000, fullmatch=fullmatch)
+    monkeypatch.setattr(transaction_admin, "compiled", lambda _: pattern)
+    coordinator = SimpleNamespace(shards=[SimpleNamespace(shard=each, is_loaded=True) for each in shards])
+    handlers = TransactionAdminHandlers(cast(Any, None), cast(Any, coordinator), lambda: 0)
+    request = ListTransactionsRequest(transactional_id_pattern=".*")
+    answer = await handlers.list_transactions(context_of(ApiKey.LIST_TRANSACTIONS, 2), request)
+    assert len(answer.transaction_states) == len(matched) == 100
+    assert max(matched) == 4
 
 
 @pytest.mark.parametrize("are_due", [True, False])
