@@ -293,16 +293,16 @@ class ActiveShard(CompactedShard[GroupRecord]):
         try:
             yield dying
         finally:
-            # Its own tombstone lets it go, and offsets that came meanwhile make it one without members.
-            if groups.get(group_id) is dead:
-                del groups[group_id]
-                if dying.is_over:
-                    self.shard.forget(group_id)
-                elif consumers is not None:
-                    self.consumers.take_back(consumers)
-                else:
-                    groups[group_id] = Group.restored(group_id, self._settings.group, was)
-            if self._end is None:
+            if self._end is None:  # else all memory is given back, and none may be held again
+                # Its own tombstone lets it go, and offsets that came meanwhile make it one without members.
+                if groups.get(group_id) is dead:
+                    del groups[group_id]
+                    if dying.is_over:
+                        self.shard.forget(group_id)
+                    elif consumers is not None:
+                        self.consumers.take_back(consumers)
+                    else:
+                        groups[group_id] = Group.restored(group_id, self._settings.group, was)
                 self._account_for(group_id)
 
     async def _bury(

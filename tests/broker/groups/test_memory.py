@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 import pytest
@@ -26,6 +27,7 @@ from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.tests.broker.groups.conversation import ready
 from tierfetch.tests.broker.groups.stage import DELAY_MS, Stage
 from tierfetch.tests.broker.nodes import Nodes
+from tierfetch.tests.broker.waiting import until
 
 NONE, TOO_LARGE, FULL = ErrorCode.none, ErrorCode.group_max_size_reached, ErrorCode.coordinator_not_available
 MIB = 1024 * 1024
@@ -113,6 +115,24 @@ def test_members_are_counted_while_their_group_is_there() -> None:
     assert memory.members == 5
     memory.hold("one", 0)
     assert memory.members == 1
+
+
+async def test_a_group_that_is_being_deleted_when_leadership_ends_holds_nothing(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await nodes.start(1)
+    coordinator, memory = await ready(nodes, 1), nodes[1].groups.memory
+    await coordinator.beat()
+    await coordinator.beat(epoch=-1)
+    (shard,) = nodes[1].groups.shards
+    never = asyncio.Event()
+    monkeypatch.setattr(shard.partition, "append", lambda *_, **__: never.wait())
+    deleting = asyncio.create_task(coordinator.ask(DeleteGroupsRequest(groups_names=("c",))))
+    await until(lambda: bool(shard._writer._under_way))
+    nodes[1].groups.resigned(shard.partition.partition.topic_partition)
+    await nodes[1].groups.close()
+    assert (await deleting).results[0].error_code is ErrorCode.not_coordinator
+    assert (memory.used, memory._held) == (0, {})
 
 
 async def test_groups_are_accounted_for_while_they_are_there(nodes: Nodes) -> None:
