@@ -366,7 +366,7 @@ def read_response(reader: Reader, version: int) -> FetchResponse:
 
 def read_response_steps(reader: Reader, version: int) -> Steps[FetchResponse]:
     """A short response that has no records is kept, and returned again for the same bytes."""
-    if reader.remaining > REPEATED_SIZE_MAX:
+    if len(reader.data) > REPEATED_SIZE_MAX:  # the whole frame: empty records are a view of it
         return (yield from _response_body_steps(reader, version))
     key = bytes(reader.data[reader.position :]), version, reader.flexible
     found = _read_responses.get(key)

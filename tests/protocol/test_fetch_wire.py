@@ -25,7 +25,7 @@ from tierfetch.protocol.fetch.messages import (
     FetchTopicResponse,
     ForgottenTopic,
 )
-from tierfetch.protocol.wire.primitives import MalformedMessageError, Writer
+from tierfetch.protocol.wire.primitives import MalformedMessageError, Reader, Writer
 from tierfetch.tests.protocol.entities import read_entity
 from tierfetch.tests.protocol.wire_fakes import joined
 from tierfetch.tests.protocol.wire_kit import kio_bytes, our_bytes, reader_of
@@ -265,3 +265,10 @@ def test_little_is_kept_of_what_repeats() -> None:
     before = fetch_wire._read_repeated_request.cache_info()
     read_again(idle_request(5, partitions=fetch_wire.REPEATED_SIZE_MAX // 32))
     assert fetch_wire._read_repeated_request.cache_info() == before, "what is long is not kept"
+
+
+def test_a_response_does_not_keep_a_long_frame() -> None:
+    frame = memoryview(bytes(1_000) + our_bytes(API, fetch_wire.write_response, response_of(b"", 7), 18))
+    readers = [Reader(frame, 1_000, flexible=True) for _ in range(2)]
+    one, other = [fetch_wire.read_response(reader, 18) for reader in readers]
+    assert (one, one is other) == (other, False), "a header may be long"
