@@ -134,13 +134,13 @@ class ShardWriter(Generic[RecordT]):
 
     def _parts(self, records: Sequence[RecordT]) -> Iterator[tuple[list[RecordT], list[Encoded]]]:
         """Yield the records, in order, as many at once as one batch takes, one at least."""
-        some, encoded, left = list[RecordT](), list[Encoded](), self._batch_bytes_max
+        some, encoded, left = list[RecordT](), list[Encoded](), self.batch_bytes_max
         for record in records:
             pair = record.encoded()
             size = _size_of(*pair)
             if some and size > left:
                 yield some, encoded
-                some, encoded, left = [], [], self._batch_bytes_max
+                some, encoded, left = [], [], self.batch_bytes_max
             some.append(record)
             encoded.append(pair)
             left -= size
@@ -190,6 +190,10 @@ class ShardWriter(Generic[RecordT]):
         if self._queue and not self._queue[-1].records:
             return self._queue[-1].done
         return self._put([], []) if self._queue or self._under_way else None
+
+    def size_of(self, records: Sequence[RecordT]) -> int:
+        """Return what records take in a batch, at most."""
+        return sum([_size_of(*record.encoded()) for record in records])
 
     def is_writing(self, key: bytes) -> bool:
         """Return whether a record with this key is queued, or not committed yet."""
@@ -264,10 +268,11 @@ class ShardWriter(Generic[RecordT]):
     def _may_join(self, batch: list[_Write[RecordT]], size: int, write: _Write[RecordT]) -> bool:
         is_plain = write.transaction is None and batch[0].transaction is None
         # What is too large for the log fails alone.
-        return is_plain and size + write.size <= self._batch_bytes_max
+        return is_plain and size + write.size <= self.batch_bytes_max
 
     @property
-    def _batch_bytes_max(self) -> int:
+    def batch_bytes_max(self) -> int:
+        """The bytes of records that one batch takes (`size_of`)."""
         return min(BATCH_BYTES_MAX, self._partition.log.state.config.max_message_bytes - BATCH_HEADER_SIZE)
 
     def _encode(self, batch: list[_Write[RecordT]]) -> bytearray:

@@ -257,12 +257,25 @@ class ActiveShard(CompactedShard[GroupRecord]):
         values = self.shard.values_of(group_id)
         ids = frozenset(map(id, values))
         with self._dying(group_id) as dying:
-            held = self.shard.held_by(group_id)
-            error = await self._bury(held, lambda: lambda _, value: id(value) in ids, free=FREE)
-            if error is ErrorCode.none:
-                error = await self.write_tombstones(dying.tombstones)
+            error = await self._bury_group(group_id, lambda _, value: id(value) in ids, dying.tombstones)
             dying.is_over = error is ErrorCode.none
         return error
+
+    async def _bury_group(self, group_id: str, may_go: MayGo, tombstones: Sequence[GroupRecord]) -> ErrorCode:
+        """Delete those of a group's offsets that may go, and then the group, with these tombstones: in one batch if it
+        takes all of them, so that a group is deleted as a whole, or not at all. Only what is larger goes in several.
+        """
+        own = size = self._writer.size_of(tombstones)
+        keys = dict[OffsetKey, None]()
+        async for some in Slices(self.shard.held_by(group_id), weight=BURY_WEIGHT, free=FREE):
+            keys |= dict.fromkeys([key for key, _ in some])
+            size += self._writer.size_of([GroupRecord(key, None) for key, _ in some])
+            if size > self._writer.batch_bytes_max:
+                error = await self.write_tombstones(self._tombstones(keys, may_go))
+                if error is not ErrorCode.none:
+                    return error
+                keys, size = {}, own
+        return await self.write_tombstones([*self._tombstones(keys, may_go), *tombstones])
 
     async def expire(self, group_id: str, retention_ms: int) -> ErrorCode:
         """Delete what is too old of a group as it is then; what has a newer record on its way into the log is not."""
@@ -316,14 +329,14 @@ class ActiveShard(CompactedShard[GroupRecord]):
             may_go = now()
             keys = dict.fromkeys([key for key, value in some if may_go(key, value)])
             async for part in Slices(keys, weight=BURY_WEIGHT, free=FREE):
-                may_go = now()
-                tombstones = [GroupRecord(key, None) for key in part if self.shard.goes(key, may_go)]
-                error = await self.write_tombstones(
-                    [each for each in tombstones if not self._writer.is_writing(each.encoded()[0])]
-                )
+                error = await self.write_tombstones(self._tombstones(part, now()))
                 if error is not ErrorCode.none:
                     return error
         return ErrorCode.none
+
+    def _tombstones(self, keys: Iterable[OffsetKey], may_go: MayGo) -> list[GroupRecord]:
+        tombstones = [GroupRecord(key, None) for key in keys if self.shard.goes(key, may_go)]
+        return [each for each in tombstones if not self._writer.is_writing(each.encoded()[0])]
 
     async def write_tombstones(self, tombstones: Sequence[GroupRecord]) -> ErrorCode:
         """Return once they are committed and applied, in as many batches as they need, or why they are not."""

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import pytest
 
+from tierfetch.broker.coordinator import log_writer
 from tierfetch.broker.groups import active_shard
 from tierfetch.broker.groups.core.consumer.decision import ConsumerSettings
 from tierfetch.broker.groups.core.consumer.records import Current, Kind, MemberState, Subscriber, Target
@@ -215,16 +216,35 @@ async def shard_of_one(nodes: Nodes, one: Coordinator) -> active_shard.ActiveSha
 TOMBSTONES_MAX = ELEMENTS_MAX // active_shard.BURY_WEIGHT + active_shard.FREE
 
 
-async def test_D10_a_group_of_many_offsets_is_deleted_in_steps(
-    one: Coordinator, shard_of_one: active_shard.ActiveShard, busiest: Busiest
+async def test_a_group_is_deleted_as_a_whole_where_one_batch_takes_it(
+    one: Coordinator, shard_of_one: active_shard.ActiveShard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    put_offsets(shard_of_one.shard, 5_000)
+    partition, appends = shard_of_one.partition, list[int]()
+    append, end_offset = partition.append, partition.log.state.log_end_offset
+
+    async def counted(data: memoryview, *args: Any, **options: Any) -> Any:
+        appends.append(len(data))
+        return await append(data, *args, **options)
+
+    monkeypatch.setattr(partition, "append", counted)
+    deleted = await one.ask(DeleteGroupsRequest(groups_names=("g",)))
+    assert deleted.results[0].error_code is ErrorCode.none
+    assert list(shard_of_one.shard.offsets) == ["other"]
+    assert (len(appends), partition.log.state.log_end_offset - end_offset) == (1, 5_001)
+
+
+async def test_D10_a_group_of_many_offsets_is_deleted_in_batches(
+    one: Coordinator, shard_of_one: active_shard.ActiveShard, busiest: Busiest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_writer, "BATCH_BYTES_MAX", 20_000)
     put_offsets(shard_of_one.shard, 5_000)
     busiest.count_calls(Shard, "goes")
     deleted = await one.ask(DeleteGroupsRequest(groups_names=("g",)))
     assert deleted.results[0].error_code is ErrorCode.none
     assert list(shard_of_one.shard.offsets) == list(shard_of_one.shard.groups) == ["other"]
     assert busiest.all == 5_000
-    assert busiest.most <= TOMBSTONES_MAX
+    assert busiest.most <= 20_000 // log_writer.RECORD_OVERHEAD_BYTES + TOMBSTONES_MAX
 
 
 async def test_D10_many_offsets_expire_in_steps(shard_of_one: active_shard.ActiveShard, busiest: Busiest) -> None:
