@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Set
 from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Final, Protocol
@@ -359,12 +359,12 @@ class ShareGroups(DecidedGroups[ShareGroup]):
             self._put(group, lambda decision: decision.put_record(group.record(ShareKind.GROUP, "", epoch)))
             return refused | await self._initialize(group, topics, offsets)
 
-    async def delete_topics(self, group_id: str, topic_ids: Iterable[UUID]) -> None:
-        """Delete the state of topics in a group without members. Raise KafkaError."""
+    async def delete_topics(self, group_id: str, topic_ids: Iterable[UUID]) -> Set[UUID]:
+        """Delete the state of topics in a group without members; return those that it had some of. Raise KafkaError."""
         async with self._working(group_id) as group:
-            await self._delete_state(group, topic_ids)
+            return await self._delete_state(group, topic_ids)
 
-    async def _delete_state(self, group: ShareGroup, topic_ids: Iterable[UUID]) -> None:
+    async def _delete_state(self, group: ShareGroup, topic_ids: Iterable[UUID]) -> Set[UUID]:
         wanted = set(topic_ids)
         unfinished = self._unfinished(group, wanted)
         held: dict[UUID, TopicStarts] = {}
@@ -385,6 +385,7 @@ class ShareGroups(DecidedGroups[ShareGroup]):
                 raise error
         self._put(group, lambda decision: starts.end_deletion(decision, wanted))
         await self._settled(group.group_id)
+        return unfinished.keys() | held.keys()
 
     def _unfinished(self, group: ShareGroup, wanted: set[UUID]) -> dict[UUID, TopicStarts]:
         """Return topics whose deletion another coordinator has begun; of deleted ones nothing is left."""

@@ -298,16 +298,18 @@ class ShareGroupHandlers:
         names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
         topic_ids = {name: image.topics[name].topic_id for name in names if name in image.topics}
         try:
-            await self._groups(request.group_id).delete_topics(request.group_id, topic_ids.values())
+            deleted = await self._groups(request.group_id).delete_topics(request.group_id, topic_ids.values())
         except KafkaError as error:
             return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message, responses=())
-        absent = ErrorCode.unknown_topic_or_partition
         return DeleteShareGroupOffsetsResponse(
             responses=tuple(
-                DeleteShareGroupOffsetsResponseTopic(
+                DeleteShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_ids[name])
+                if topic_ids.get(name) in deleted
+                else DeleteShareGroupOffsetsResponseTopic(
                     topic_name=name,
-                    topic_id=topic_ids.get(name),
-                    error_code=ErrorCode.none if name in topic_ids else absent,
+                    topic_id=None,
+                    error_code=ErrorCode.unknown_topic_or_partition,
+                    error_message=f"the group has no offsets of topic {name!r}",
                 )
                 for name in names
             )

@@ -259,9 +259,12 @@ async def test_offsets_are_set_and_deleted_while_nobody_reads(group: Group) -> N
         assert await group.alter(unknown) == (NONE, ErrorCode.invalid_request)
     assert await group.offsets() == {"t": (NONE, 5)}
     assert await group.offsets("t", "no") == {"t": (NONE, 5), "no": (ErrorCode.unknown_topic_or_partition, -1)}
-    names = tuple(DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in ("t", "no"))
-    deleted = await group.send(DeleteShareGroupOffsetsRequest(group_id="g", topics=names))
-    assert [each.error_code for each in deleted.responses] == [NONE, ErrorCode.unknown_topic_or_partition]
+    await group.nodes[1].view.create_topic(NewTopic("unused", 1, 1))
+    names = tuple(DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in ("t", "no", "unused"))
+    unknown = ErrorCode.unknown_topic_or_partition
+    for codes in ([NONE, unknown, unknown], [unknown] * 3):
+        deleted = await group.send(DeleteShareGroupOffsetsRequest(group_id="g", topics=names))
+        assert [each.error_code for each in deleted.responses] == codes
     assert await group.offsets() == {}
     assert group.kept == []
 
