@@ -110,12 +110,15 @@ async def records_from(log: PartitionLog, offset: int, end_offset: int) -> Async
             data = await piece.read() if piece.size else b""
         if not data:
             return
+        begin = position
         for at, header in iter_batches(data):
             check_batch(data, at, header)
             for record in iter_records(data, at, header):
                 if record.offset >= position:
                     yield record
             position = header.next_offset
+        if position == begin:
+            raise CorruptRecordError(f"no complete batch at offset {position}")
 
 
 def partition_log_of(log: EmbeddedLog) -> PartitionLog:

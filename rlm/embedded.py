@@ -30,7 +30,7 @@ from uuid import uuid4
 
 from ..log import EmbeddedLog, PartitionLog, partition_log_of
 from ..log.disk import OsDisk
-from ..protocol import ErrorCode, KafkaError, OperatorError, TopicIdPartition, check_topic_name
+from ..protocol import CorruptRecordError, ErrorCode, KafkaError, OperatorError, TopicIdPartition, check_topic_name
 from ..protocol.records import Record, check_batch, iter_batches, iter_records
 from ..remote import (
     FileMetadataConfig,
@@ -141,12 +141,15 @@ class TieredLog:
             data = await self._piece(position, end_offset)
             if not data:
                 return
+            begin = position
             for at, header in iter_batches(data):
                 check_batch(data, at, header)
                 for record in iter_records(data, at, header):
                     if record.offset >= position:
                         yield record
                 position = header.next_offset
+            if position == begin:
+                raise CorruptRecordError(f"no complete batch at offset {position}")
 
     async def _piece(self, position: int, end_offset: int) -> bytes:
         """Return whole batches, the first with `position`; nothing at the end. KafkaError, OSError."""

@@ -3,7 +3,8 @@
 The end has to be committed first: what a leader took over and what it acknowledged to no client are the same to it.
 Then nothing below it can change, and what comes after it is this leader's own. Records are taken in on the event loop,
 in slices; what small batches cost is added up until it is a slice.
-A batch or a record that cannot be read is logged and skipped: no coordinator wrote it, and the rest must come back.
+A batch or a record that cannot be read is logged and skipped: no coordinator wrote it, and the rest must come back. A
+batch that is damaged is an error: what follows it must come back too.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ async def read_log(partition: Partition, take: Take, weight: float = 1.0) -> int
     """Take in what is there up to the end at which leadership began; return the number of records. A record costs the
     loop `weight` elements.
 
-    Raise KafkaError, OSError if leadership or the disk goes.
+    Raise KafkaError, OSError if leadership or the disk goes, CorruptRecordError where the log is damaged.
     """
     log, name = partition.log, str(partition.partition.topic_partition)
     end_offset = log.state.log_end_offset
@@ -67,6 +68,7 @@ async def read_log(partition: Partition, take: Take, weight: float = 1.0) -> int
             data = await piece.read()
         if not data:
             break
+        begin = offset
         for position, header in iter_batches(data):
             if header.last_offset >= offset:
                 bytes_max = log.state.config.max_message_bytes
@@ -76,6 +78,8 @@ async def read_log(partition: Partition, take: Take, weight: float = 1.0) -> int
                 if owed >= SLICE_ELEMENTS:
                     await pace().spend(int(owed), records)
                     owed = 0.0
+        if offset == begin:
+            raise CorruptRecordError(f"{name}: no complete batch at offset {offset}")
     return records
 
 

@@ -21,7 +21,7 @@ from contextlib import ExitStack, suppress
 from typing import Final
 
 from ...light_dataclass import dataclass
-from ...protocol import CorruptRecordError, ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError
 from ...protocol.records import BatchHeader, decompressed_bytes_max, parse_header
 from ..core.index import AbortedTransaction
 from ..disk.port import Buffer, DiskFile
@@ -286,15 +286,11 @@ async def _batches(segment: LogSegment, throttle: Throttle) -> AsyncIterator[tup
     in its length: what comes after such a batch must not go with it.
     """
     with segment.pinned():
-        scan = BatchScan(await segment.file(), 0, segment.written_bytes, check_crc=True)
-        async for chunk in scan:
+        end = segment.written_bytes
+        async for chunk in BatchScan(await segment.file(), 0, end, check_crc=True, whole_until=end):
             for position, header in chunk.batches:
                 yield header, chunk.data, position - chunk.start
                 await throttle.walked(header.size_bytes)
-        if scan.position != segment.written_bytes:
-            raise CorruptRecordError(
-                f"{segment.path}: {segment.written_bytes - scan.position} bytes are no complete batch", scan.position
-            )
 
 
 def _bytes_max(state: LogState) -> int:

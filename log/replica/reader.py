@@ -182,7 +182,8 @@ class Reader:
             indexes = await segment.indexes()
             file = await segment.file()
             begin = indexes.offset.lookup(indexes.time.lookup(timestamp_ms).offset).position
-            async for position, header in HeaderScan(file, begin, segment.written_bytes):
+            end = segment.written_bytes
+            async for position, header in HeaderScan(file, begin, end, whole_until=end):
                 if header.max_timestamp < timestamp_ms or header.last_offset < self._state.log_start_offset:
                     continue
                 data = await file.read(position, header.size_bytes)

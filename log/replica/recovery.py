@@ -44,7 +44,7 @@ Nothing is cut or removed before every segment has proven servable, except lefto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -143,7 +143,7 @@ class _Loader:
         closed = segments[:-1] if scan_from is None else segments[: segments.index(scan_from)]
         for segment in closed:
             await self._load_closed(segment)
-        epochs = await self._epochs(listing, segments)
+        epochs = await self._epochs(listing, segments, closed)
         producers = ProducerStateManager()
         if segments:
             producers = await self._open_tail(segments, snapshots, epochs, scan_from)
@@ -193,7 +193,10 @@ class _Loader:
         for name in listing.foreign:
             self._report.note(f"{self._name}: {name} is not a file of a Kafka log and is left alone")
 
-    async def _epochs(self, listing: Listing, segments: list[LogSegment]) -> LeaderEpochCache:
+    async def _epochs(
+        self, listing: Listing, segments: list[LogSegment], whole: Sequence[LogSegment]
+    ) -> LeaderEpochCache:
+        """Return the leader epochs of the checkpoint, or of the batches. `whole`: the segments without a torn tail."""
         path = self._location.directory / LEADER_EPOCH_CHECKPOINT
         if listing.has_epochs:
             try:
@@ -220,7 +223,9 @@ class _Loader:
         epochs = LeaderEpochCache()
         for segment in segments:
             with segment.pinned():
-                async for _, header in HeaderScan(await segment.file(), 0, segment.size_bytes):
+                end = segment.size_bytes
+                whole_until = end if segment in whole else 0
+                async for _, header in HeaderScan(await segment.file(), 0, end, whole_until=whole_until):
                     if header.partition_leader_epoch > epochs.latest_epoch:
                         epochs.assign(header.partition_leader_epoch, header.base_offset)
         return epochs

@@ -37,13 +37,15 @@ async def load_producers(snapshots: ProducerSnapshots, start_offset: int, end_of
 
 
 async def replay(producers: ProducerStateManager, segments: LogSegments, end_offset: int) -> None:
-    """Apply the batches from the state's end up to `end_offset`, which is a segment's base or the log's end."""
+    """Apply the batches from the state's end up to `end_offset`, which is a segment's base or the log's end.
+    CorruptRecordError if one is damaged, also in its length: the state would lack what comes after it.
+    """
     for segment in segments.from_offset(producers.map_end_offset):
         if segment.base_offset >= end_offset:
             break
         with segment.pinned():
-            begin = await segment.position_of(producers.map_end_offset)
-            async for chunk in BatchScan(await segment.file(), begin, segment.written_bytes):
+            begin, end = await segment.position_of(producers.map_end_offset), segment.written_bytes
+            async for chunk in BatchScan(await segment.file(), begin, end, whole_until=end):
                 apply_chunk(producers, chunk)
     if producers.map_end_offset < end_offset:
         producers.advance_to(end_offset)

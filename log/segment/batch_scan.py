@@ -3,9 +3,10 @@
 * `HeaderScan` reads little: it searches for one batch, and skips the bytes between the headers.
 * `BatchScan` reads all: recovery, rebuilding of producer state, look-ups by time.
 
-Positions are absolute in the file. Both stop silently at an incomplete tail, which the caller sees because the last
-batch ends before `end`; both raise CorruptRecordError, with the absolute position, after everything before the fault
-has been given out.
+Positions are absolute in the file. Both raise CorruptRecordError, with the absolute position, after everything before
+the fault has been given out. At an incomplete batch they stop silently if it may be a torn tail, which the caller sees
+because the last batch ends before `end`. Below `whole_until`, what was written whole, it is a fault like any other: with
+a flipped bit in its length a batch seems to end beyond the file, and what follows it would go unseen.
 """
 
 from __future__ import annotations
@@ -77,18 +78,26 @@ def end_transaction_markers(buf: Buffer, headers: list[BatchHeader]) -> Markers:
     return markers
 
 
+def _stop(file: DiskFile, position: int, whole_until: int) -> StopAsyncIteration | CorruptRecordError:
+    """Return what to raise where no complete batch begins at `position`."""
+    if position >= whole_until:
+        return StopAsyncIteration()
+    return CorruptRecordError(f"{file.path}: {whole_until - position} bytes are no complete batch", position)
+
+
 class HeaderScan:
     """`async for position, header` over the complete batches in `[start, end)`; the CRC is not checked.
 
     A class, not a generator, so that leaving the loop early leaves nothing behind.
     """
 
-    __slots__ = ("_buffer", "_buffer_start", "_end", "_file", "_position")
+    __slots__ = ("_buffer", "_buffer_start", "_end", "_file", "_position", "_whole_until")
 
-    def __init__(self, file: DiskFile, start: int, end: int) -> None:
+    def __init__(self, file: DiskFile, start: int, end: int, *, whole_until: int = 0) -> None:
         self._file = file
         self._position = start
         self._end = end
+        self._whole_until = whole_until
         self._buffer = b""
         self._buffer_start = start
 
@@ -98,18 +107,18 @@ class HeaderScan:
     async def __anext__(self) -> tuple[int, BatchHeader]:
         position = self._position
         if position + BATCH_HEADER_SIZE > self._end:
-            raise StopAsyncIteration
+            raise _stop(self._file, position, self._whole_until)
         if position + BATCH_HEADER_SIZE > self._buffer_start + len(self._buffer):
             self._buffer = await self._file.read(position, min(HEADER_READ_BYTES, self._end - position))
             self._buffer_start = position
             if len(self._buffer) < BATCH_HEADER_SIZE:
-                raise StopAsyncIteration
+                raise _stop(self._file, position, self._whole_until)
         try:
             header = parse_header(self._buffer, position - self._buffer_start)
         except CorruptRecordError as error:
             raise error.at(position) from error
         if position + header.size_bytes > self._end:
-            raise StopAsyncIteration
+            raise _stop(self._file, position, self._whole_until)
         self._position = position + header.size_bytes
         return position, header
 
@@ -117,11 +126,12 @@ class HeaderScan:
 class BatchScan:
     """`async for chunk` over the complete batches in `[start, end)`: pieces of about 1 MiB, or of one larger batch."""
 
-    __slots__ = ("_check_crc", "_end", "_fault", "_file", "position")
+    __slots__ = ("_check_crc", "_end", "_fault", "_file", "_whole_until", "position")
 
-    def __init__(self, file: DiskFile, start: int, end: int, *, check_crc: bool = False) -> None:
+    def __init__(self, file: DiskFile, start: int, end: int, *, check_crc: bool = False, whole_until: int = 0) -> None:
         self._file = file
         self._end = end
+        self._whole_until = whole_until
         self._check_crc = check_crc
         self._fault: CorruptRecordError | None = None
         self.position = start
@@ -148,7 +158,7 @@ class BatchScan:
             read_bytes = parse_header(data).size_bytes
             if read_bytes <= len(data) or start + read_bytes > self._end:
                 break
-        raise StopAsyncIteration
+        raise _stop(self._file, self.position, self._whole_until)
 
 
 def _walk(

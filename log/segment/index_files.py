@@ -37,7 +37,7 @@ async def rebuild_indexes(
     disk: Disk, directory: Path, indexes: SegmentIndexes, file: DiskFile, log_bytes: int, *, is_closed: bool
 ) -> SegmentIndexes:
     """Fill new `indexes` from the batches of the log, and write both files. CorruptRecordError if one cannot be."""
-    async for position, header in HeaderScan(file, 0, log_bytes):
+    async for position, header in HeaderScan(file, 0, log_bytes, whole_until=log_bytes if is_closed else 0):
         indexes.account((header,), position)
     if is_closed:
         indexes.close()

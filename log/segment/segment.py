@@ -436,7 +436,9 @@ class LogSegment:
     # Reading.
 
     async def position_of(self, offset: int) -> int:
-        """Return where the first batch begins whose last offset is `offset` or above; `size_bytes` without one."""
+        """Return where the first batch begins whose last offset is `offset` or above; `size_bytes` without one.
+        CorruptRecordError if a damaged one hides that: its records must not count as removed by compaction.
+        """
         offset = max(offset, self.base_offset)
         if self.recent is not None:
             recent = self.recent.position_of(offset)
@@ -445,7 +447,8 @@ class LogSegment:
         with self.pinned():
             indexes = await self.indexes()
             file = await self.file()
-            async for position, header in HeaderScan(file, indexes.offset.lookup(offset).position, self.size_bytes):
+            begin, whole = indexes.offset.lookup(offset).position, self.written_bytes
+            async for position, header in HeaderScan(file, begin, self.size_bytes, whole_until=whole):
                 if header.last_offset >= offset:
                     return position
         return self.size_bytes

@@ -8,15 +8,17 @@ import logging
 import pytest
 
 from tierfetch.broker.coordinator.core.last_records import LastRecords
-from tierfetch.broker.coordinator.log_reader import replay_batch
+from tierfetch.broker.coordinator.log_reader import one_by_one, read_log, replay_batch
 from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from tierfetch.protocol.net.pacing import ELEMENTS_PER_ITERATION
 from tierfetch.protocol.records import Record, build_batch, parse_header
 from tierfetch.tests.bombs import batch_of, header_bomb
-from tierfetch.tests.broker.hosting import Host
+from tierfetch.tests.broker.hosting import Host, append, batch
 
 MIB = 1024 * 1024
+LENGTH_LOW_BYTE = 11
+"""Where a batch has the last byte of its length."""
 COMPACTED = frozenset({"compact"})
 
 
@@ -60,6 +62,20 @@ async def test_batches_for_a_compacted_topic_keep_their_order_while_keys_are_che
         for data in (large, small):
             group.create_task(partition.append(memoryview(bytearray(data)), AppendOrigin.CLIENT, acks_all=False))
     assert partition.log.state.log_end_offset == len(many) + 1
+
+
+async def test_groups_do_not_come_back_without_what_a_damaged_length_hides(host: Host) -> None:
+    partition = await host.topic("t", 1)
+    await append(partition, batch(b"a"), batch(b"b"), batch(b"c"))
+    segment = partition.log.state.segments.active
+    data = bytearray(await segment.open_file.read(0, segment.size_bytes))
+    data[len(data) // 3 + LENGTH_LOW_BYTE] ^= 0x80
+    await segment.open_file.write(0, bytes(data))
+    seen: list[int] = []
+    with pytest.raises(CorruptRecordError, match="t-0: no complete batch at offset 1"):
+        async with asyncio.timeout(10):
+            await read_log(partition, one_by_one(lambda header, record: seen.append(record.offset)))
+    assert seen == [0]
 
 
 async def test_groups_come_back_over_a_batch_that_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:

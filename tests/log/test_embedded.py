@@ -16,8 +16,12 @@ from tierfetch.log.core import LogConfig
 from tierfetch.log.disk import LogDirectoryLockedError, lock_directory
 from tierfetch.log.disk.open_file import OsFile
 from tierfetch.log.segment.scan import CorruptLogError
-from tierfetch.protocol.errors import ErrorCode, KafkaError, OperatorError
+from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError, OperatorError
 from tierfetch.tests import samples
+
+
+LENGTH_LOW_BYTE = 11
+"""Where a batch has the last byte of its length."""
 
 
 async def values_of(log: EmbeddedLog, offset: int | None = None) -> list[bytes | None]:
@@ -40,6 +44,23 @@ async def test_what_was_appended_is_read_also_after_a_reopening(tmp_path: Path) 
         with pytest.raises(KafkaError, match="offset 4 is not in the local log") as raised:
             await values_of(log, 4)
         assert raised.value.code is ErrorCode.offset_out_of_range
+
+
+async def test_a_damaged_length_is_said_to_who_reads(tmp_path: Path) -> None:
+    """Where its batch is, is still remembered: each read gives the bytes of no complete batch."""
+    async with open_log(tmp_path / "a") as log:
+        for number in range(3):
+            await log.append(b"%d" % number)
+        [path] = (tmp_path / "a/log-0").glob("*.log")
+        data = bytearray(path.read_bytes())
+        data[len(data) // 3 + LENGTH_LOW_BYTE] ^= 0x80
+        path.write_bytes(data)
+        seen = []
+        with pytest.raises(CorruptRecordError, match="no complete batch at offset 1"):
+            async with asyncio.timeout(10):
+                async for record in log.read():
+                    seen.append(record.value)
+        assert seen == [b"0"]
 
 
 async def test_deleted_records_stay_deleted_and_free_their_segments(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 
 from tierfetch.log.core import AppendOrigin, LogConfig
+from tierfetch.log.core.producers import ProducerStateManager
 from tierfetch.log.disk import Disk
 from tierfetch.log.partition_log import PartitionLog
+from tierfetch.log.replica.replay import replay
 from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from tierfetch.protocol.records import iter_batches
 from tierfetch.protocol.records.control import ControlType
@@ -29,11 +31,15 @@ from tierfetch.tests.log.logs import (
 )
 
 
+LENGTH_LOW_BYTE = 11
+"""Where a batch has the last byte of its length."""
+
+
 async def log_of_six(disk: Disk | None = None) -> PartitionLog:
     """Six batches of two records in three segments."""
     log = await open_log(disk or MemoryDisk(), config=LogConfig(segment_bytes=400))
-    for _ in range(6):
-        await append(log, 2, value=bytes(50))
+    for number in range(6):
+        await append(log, 2, value=bytes(50), timestamp_ms=NOW_MS + 10 * number)
     assert [segment.base_offset for segment in log.state.segments] == [0, 4, 8]
     return log
 
@@ -57,6 +63,29 @@ async def test_a_slice_ends_below_the_limit_and_within_its_segment() -> None:
         with await log.read(offset, max_bytes=10_000, max_offset=max_offset) as piece:
             assert offsets_of(await piece.read()) == expected, (offset, max_offset)
             assert piece.end_offset <= max_offset or not expected
+
+
+async def test_what_a_damaged_length_hides_is_said_and_never_passed_over() -> None:
+    """With a flipped bit in its length a batch seems to end beyond the file, as a torn one at the end of a log."""
+    log = await log_of_six()
+    segment = log.state.segments[0]
+    with segment.pinned():
+        file = await segment.file()
+        damaged = bytearray(await file.read(0, segment.size_bytes))
+        *_, (position, _) = iter_batches(damaged)
+        damaged[position + LENGTH_LOW_BYTE] ^= 0x40
+        await file.write(0, bytes(damaged))
+    expected = rf"{segment.size_bytes - position} bytes are no complete batch \(batch at byte {position}\)"
+    with await log.read(0, max_bytes=position, max_offset=12) as piece:
+        assert offsets_of(await piece.read()) == [0, 1]
+    with pytest.raises(CorruptRecordError, match=expected):
+        await log.read(2, max_bytes=10_000, max_offset=12)
+    with pytest.raises(CorruptRecordError, match=expected):
+        await log.read(0, max_bytes=10_000, max_offset=3)
+    with pytest.raises(CorruptRecordError, match=expected):
+        await log.offset_for_timestamp(NOW_MS + 10)
+    with pytest.raises(CorruptRecordError, match=expected):
+        await replay(ProducerStateManager(0), log.state.segments, 12)
 
 
 async def test_a_slice_has_whole_batches_and_at_least_one_if_asked() -> None:
