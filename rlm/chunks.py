@@ -253,6 +253,6 @@ class RemoteChunks:
     def _end_idleness(self) -> None:
         self._idle_timer = None
         if asyncio.get_running_loop().time() - self._read_at_s >= self._idle_s:
-            self._kept = ByteLru(self._cache_bytes)
+            self._kept, self._expected = ByteLru(self._cache_bytes), ExpectedChunks()
         elif len(self._kept):
             self._watch_idleness()

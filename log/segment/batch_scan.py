@@ -5,8 +5,8 @@
 
 Positions are absolute in the file. Both raise CorruptRecordError, with the absolute position, after everything before
 the fault has been given out. At an incomplete batch they stop silently if it may be a torn tail, which the caller sees
-because the last batch ends before `end`. Below `whole_until`, what was written whole, it is a fault like any other: with
-a flipped bit in its length a batch seems to end beyond the file, and what follows it would go unseen.
+because the last batch ends before `end`. Below `whole_until`, what was written whole, it is a fault like any other:
+with a flipped bit in its length a batch seems to end beyond the file, and what follows it would go unseen.
 """
 
 from __future__ import annotations

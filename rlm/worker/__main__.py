@@ -149,10 +149,11 @@ def main() -> None:
     os.nice(NICE)
     channel = socket.socket(fileno=os.dup(0))
     channel.setblocking(False)
+    loop = asyncio.new_event_loop()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)  # a program that a plugin starts must not keep the socket open
     try:
-        asyncio.run(serve(channel))
+        loop.run_until_complete(serve(channel))  # `asyncio.run` would wait for the calls, and for threads
     finally:
         os._exit(0)
 

@@ -10,8 +10,8 @@ A worker that has had no call for IDLE_S is stopped, and its memory free; the ne
 |--------------------------|-------------------------------------------------------------------------------------|
 | copies                   | the worker, which the first one starts; the log is read there, by its path          |
 | a log without a path     | the broker                                                                          |
-| deletions                | the worker if there is one: only there is it known which steps of a copy that was   |
-|                          | cancelled still run. The broker where no copy has been made                         |
+| deletions                | where the copy ran: only there is it known which steps of one that was cancelled    |
+|                          | still run. The broker where that is not known and there is no worker                |
 | everything else          | the broker                                                                          |
 
 There is never a second worker before the first one's process has ended, and no deletion either: what it still did could
@@ -39,7 +39,7 @@ from ...remote import (
     RemoteStorageError,
     RemoteStorageManager,
 )
-from ...remote.core import RemoteLogSegmentMetadata
+from ...remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..checked_source import copy_checked
 from .core.messages import BODY_BYTES_MAX
 from .process import CopyWorker, StorageRecipe, WorkerStartError
@@ -50,6 +50,9 @@ ENVELOPE_BYTES_MAX: Final = 1 << 20
 """What a message may have besides indexes."""
 END_S_MAX: Final = 5.0
 """How long a broker that stops waits for the end of its worker, which was killed."""
+
+BROKEN_OFF_MAX: Final = 1_000
+"""Copies that are remembered until they are deleted; the oldest are forgotten."""
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +78,8 @@ class WorkerStorage:
         self._starting: asyncio.Task[CopyWorker] | None = None
         self._start_at_s = 0.0
         self._calls = 0
+        self._broken_off: dict[RemoteLogSegmentId, None] = {}
+        """The copies of the broker itself that have not come to their end."""
         self._idle: asyncio.TimerHandle | None = None
 
     @property
@@ -84,12 +89,25 @@ class WorkerStorage:
 
     async def copy_log_segment_data(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
         copied = await self._copy(metadata, data, is_checked=False)
-        return copied[0] if copied is not None else await self._storage.copy_log_segment_data(metadata, data)
+        if copied is not None:
+            return copied[0]
+        return await self._by_broker(metadata, self._storage.copy_log_segment_data(metadata, data))
 
     async def copy_checked(self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData) -> bytes | None:
         """Copy a segment, every batch of it checked."""
         copied = await self._copy(metadata, data, is_checked=True)
-        return copied[0] if copied is not None else await copy_checked(self._storage, metadata, data)
+        if copied is not None:
+            return copied[0]
+        return await self._by_broker(metadata, copy_checked(self._storage, metadata, data))
+
+    async def _by_broker(self, metadata: RemoteLogSegmentMetadata, copy: Awaitable[bytes | None]) -> bytes | None:
+        """Await a copy of the broker's, which is to be deleted here if it breaks off."""
+        self._broken_off[metadata.segment_id] = None
+        if len(self._broken_off) > BROKEN_OFF_MAX:
+            del self._broken_off[next(iter(self._broken_off))]
+        custom_metadata = await copy
+        self._broken_off.pop(metadata.segment_id, None)
+        return custom_metadata
 
     async def _copy(
         self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData, *, is_checked: bool
@@ -107,9 +125,10 @@ class WorkerStorage:
             return (await worker.copy(metadata, str(path.absolute()), size, indexes, is_checked=is_checked),)
 
     async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
-        worker = await self._living_worker()
+        worker = None if metadata.segment_id in self._broken_off else await self._living_worker()
         if worker is None:
             await self._storage.delete_log_segment_data(metadata)
+            self._broken_off.pop(metadata.segment_id, None)
         else:
             with self._busy():
                 await worker.delete(metadata)

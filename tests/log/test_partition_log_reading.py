@@ -30,7 +30,6 @@ from tierfetch.tests.log.logs import (
     settle,
 )
 
-
 LENGTH_LOW_BYTE = 11
 """Where a batch has the last byte of its length."""
 

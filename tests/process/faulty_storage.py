@@ -1,8 +1,8 @@
 """A storage plugin that fails as a file says: `<operation> <fault>`, looked at before each call.
 
 operation: `copy`, `delete` or `fetch` (logs, indexes). fault: `raise` (RemoteStorageError), `crash` (an error that no
-plugin should raise), `hang`, `short` (bytes are missing, and nothing is said), `wrong` (a bit is flipped). Each faulty
-call leaves a line in `<file>.calls`. An absent file is no fault.
+plugin should raise), `hang`, `linger` (it hangs when it is cancelled, too), `short` (bytes are missing, and nothing is
+said), `wrong` (a bit is flipped). Each faulty call leaves a line in `<file>.calls`. An absent file is no fault.
 """
 
 from __future__ import annotations
@@ -85,6 +85,11 @@ class FaultyStorage(LocalTieredStorage):
                 raise ZeroDivisionError("a fault of the plugin")
             case "hang":
                 await asyncio.Event().wait()
+            case "linger":
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await asyncio.Event().wait()
         return wanted[1]
 
     def _tampered(self, fault: str, content: bytes) -> bytes:

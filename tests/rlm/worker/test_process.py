@@ -64,9 +64,9 @@ class Scene:
         assert self.storage.worker_pid is not None
         return psutil.Process(self.storage.worker_pid)
 
-    async def hanging_copy(self) -> asyncio.Task[None]:
+    async def hanging_copy(self, fault: str = "hang") -> asyncio.Task[None]:
         """Return a copy that hangs in the worker."""
-        self.fault.write_text("copy hang")
+        self.fault.write_text(f"copy {fault}")
         copying = asyncio.create_task(self.copy())
         calls = self.fault.with_suffix(".calls")
         async with asyncio.timeout(TIMEOUT_S):
@@ -175,20 +175,24 @@ async def test_R1_a_plugin_that_cannot_be_built_in_the_worker_is_no_worker(scene
 
 BROKER = """
 import asyncio, sys
-from tierfetch.rlm.worker import StorageRecipe
-from tierfetch.rlm.worker.process import CopyWorker
+from pathlib import Path
+from tierfetch.tests.rlm.worker.test_process import Scene
 
 async def main():
-    worker = await CopyWorker.start(StorageRecipe("local", {"dir": sys.argv[1]}, ""))
-    print(worker.pid, flush=True)
-    await asyncio.Event().wait()
+    scene = Scene(Path(sys.argv[1]))
+    copying = await scene.hanging_copy("linger")
+    print(scene.storage.worker_pid, flush=True)
+    await copying
 
 asyncio.run(main())
 """
 
 
 def test_R1_a_worker_ends_with_its_broker_at_kill_9_too(tmp_path: Path) -> None:
-    broker = subprocess.Popen([sys.executable, "-c", BROKER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    """Whatever its calls do: what the next leader deletes must not come back."""
+    install(tmp_path / "site")
+    command, env = [sys.executable, "-c", BROKER, str(tmp_path)], os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    broker = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
     with broker:
         assert broker.stdout is not None
         worker = psutil.Process(int(broker.stdout.readline()))

@@ -25,6 +25,7 @@ from tierfetch.tests.turns import turns
 pytestmark = pytest.mark.virtual_time
 
 SEGMENT = remote(1, 0, 10, state=STARTED)
+OTHER = remote(2, 10, 20, state=STARTED)
 RECIPE = StorageRecipe("some", {"secret": "hidden"}, "rsm.config.")
 
 
@@ -170,6 +171,25 @@ async def test_R1_deletions_run_where_copies_have_run(scene: Scene) -> None:
     await scene.storage.delete_log_segment_data(SEGMENT)
     assert scene.by_broker == ["delete_log_segment_data"]
     assert scene.starts.workers[0].calls[-1] == "delete"
+
+
+async def test_R1_a_copy_of_the_broker_that_broke_off_is_deleted_by_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There alone is it known which of its steps still run."""
+    await scene.storage.copy_checked(SEGMENT, file_data())
+    copying = asyncio.create_task(scene.storage.copy_checked(OTHER, make_data(bytes(100))))
+    monkeypatch.setattr(scene.inner, "copy_log_segment_data", lambda *_: asyncio.sleep(100))
+    await turns()
+    copying.cancel()
+    await asyncio.wait([copying])
+    await scene.storage.delete_log_segment_data(SEGMENT)
+    assert scene.by_broker == []
+    await scene.storage.delete_log_segment_data(OTHER)
+    assert scene.by_broker == ["delete_log_segment_data"]
+    await scene.storage.delete_log_segment_data(OTHER)
+    assert scene.by_broker == ["delete_log_segment_data"]
+    assert scene.starts.workers[0].calls[1:] == ["delete"] * 2
 
 
 @pytest.mark.parametrize("call", ["copy", "delete"])
