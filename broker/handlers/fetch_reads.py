@@ -437,8 +437,8 @@ class FetchReads:
             if error.code is ErrorCode.offset_out_of_range:
                 return None
             raise
-        if not log_slice.size and self._bytes_left < wanted.partition_max_bytes:
-            self._is_full = True
+        if not log_slice.size and self.size and self._bytes_left < wanted.partition_max_bytes:
+            self._is_full = True  # the first records come whatever their size: without any, compaction left none here
         if self._throttle is not None:
             self._replicated.append((partition.partition, log_slice.size))
         if self._isolation is not FetchIsolation.TXN_COMMITTED:

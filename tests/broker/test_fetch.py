@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tierfetch.broker.core.read_replicas import select_rack_aware
 from tierfetch.broker.handlers.fetch import FetchHandler
 from tierfetch.broker.handlers.fetch_reads import FetchReads
 from tierfetch.broker.replicas.partition import Partition
@@ -399,6 +400,26 @@ async def test_a_full_response_of_a_session_looks_no_further_than_what_was_said_
     assert set(offsets.values()) == {3}
     assert orders[9][1] == names[4:], "those that stand at the end rest"
     assert [partition.log.state.high_watermark for partition in partitions] == [3] * 6
+
+
+async def test_a_full_response_is_none_that_has_no_records(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compaction left no record between the position in `hole` and its end; its consumer waits there for ever. Here
+    nothing rests: consumers may have to be sent to another replica.
+    """
+    hole, partition = await host.topic("hole", 1), await host.topic("t", 1)
+    await append(hole, batch(b"a"))
+
+    async def nothing(offset: int, **_: Any) -> LogSlice:
+        return LogSlice.empty(offset)
+
+    monkeypatch.setattr(hole.log, "read", nothing)
+    handler = FetchHandler(host.hosted, sessions(), None, max_bytes=1 << 20, select=select_rack_aware)
+    asked = tuple(FetchTopic((FetchPartition(0, partition_max_bytes=100),), name) for name in ("hole", "t"))
+    first = await handler.fetch(CONTEXT, FetchRequest(0, 1, asked, 10, session_epoch=0))
+    await append(partition, batch(b"a"))
+    response = await handler.fetch(CONTEXT, FetchRequest(0, 1, (), 10, session_id=first.session_id, session_epoch=1))
+    assert [topic.topic for topic in response.topics] == ["t"]
+    await taken(response)
 
 
 async def test_session_tells_only_news(host: Host, handler: FetchHandler) -> None:
