@@ -56,7 +56,7 @@ from ...limited_log import LimitedLog
 from ...log.core import AbortedTransaction as LoggedTransaction
 from ...log.replica import LogOffsets
 from ...log.segment import LogSlice
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicIdPartition
+from ...protocol import OUTSIDE, CorruptRecordError, ErrorCode, KafkaError, TopicIdPartition
 from ...protocol.fetch import (
     LOCAL_LOG_START_UNKNOWN,
     NO_READ_REPLICA,
@@ -319,7 +319,8 @@ class FetchReads:
 
     def _answer_of_error(self, asked: AskedPartition, error: Exception) -> FetchPartitionResponse:
         topic, number = asked.key
-        if isinstance(error, KafkaError):
+        is_damage = isinstance(error, CorruptRecordError)
+        if isinstance(error, KafkaError) and not is_damage:
             return self._failed(topic, number, error.code)
         _log.error(
             str(topic),
@@ -329,7 +330,7 @@ class FetchReads:
             asked.wanted.fetch_offset,
             error,
         )
-        return self._failed(topic, number, ErrorCode.kafka_storage_error)
+        return self._failed(topic, number, ErrorCode.corrupt_message if is_damage else ErrorCode.kafka_storage_error)
 
     async def _read(
         self, partition: Partition, asked: AskedPartition, *, notes_position: bool

@@ -16,7 +16,7 @@ from tierfetch.broker.replicas.partition import Partition
 from tierfetch.log.core import AppendOrigin, LogConfig, index
 from tierfetch.log.segment.slices import LogSlice
 from tierfetch.protocol.api import ApiKey
-from tierfetch.protocol.errors import ErrorCode, KafkaError
+from tierfetch.protocol.errors import CorruptRecordError, ErrorCode, KafkaError
 from tierfetch.protocol.fetch.leader_sessions import FetchSessionCache
 from tierfetch.protocol.fetch.messages import (
     READ_COMMITTED,
@@ -557,18 +557,31 @@ async def test_E3_divergence_is_told_before_the_range(host: Host, handler: Fetch
     assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.none, EpochEndOffset(0, 1))
 
 
-async def test_read_that_fails_on_disk_is_an_error_of_the_partition(
-    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(5, "Input/output error"), ErrorCode.kafka_storage_error),
+        (CorruptRecordError("0.log: 9 bytes are no complete batch", 70), ErrorCode.corrupt_message),
+    ],
+)
+async def test_read_that_fails_on_disk_is_an_error_of_the_partition_and_of_the_broker(
+    host: Host,
+    handler: FetchHandler,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    code: ErrorCode,
 ) -> None:
-    partition = await host.topic("t", 1)
+    partition = await host.topic(f"t{code.value}", 1)
 
     async def broken(*_: Any, **__: Any) -> LogSlice:
-        raise OSError(5, "Input/output error")
+        raise error
 
     await append(partition, batch(b"a"))
     monkeypatch.setattr(partition.log, "read", broken)
-    answer, _ = await fetched(handler, request())
-    assert answer.error_code is ErrorCode.kafka_storage_error
+    answer, _ = await fetched(handler, request(partition.partition.topic))
+    assert answer.error_code is code
+    assert f"cannot read offset 0: {error}; check the log directory's disk" in caplog.text
 
 
 @pytest.mark.parametrize("replica", [-1, 2])
