@@ -81,10 +81,12 @@ class _Duplicate:
     """A duplicate of a descriptor, closed with the last reference to it: a thread that hangs keeps its own open."""
 
     def __init__(self, descriptor: int) -> None:
+        self.number = -1
         self.number = os.dup(descriptor)
 
     def __del__(self) -> None:
-        os.close(self.number)
+        if self.number >= 0:
+            os.close(self.number)
 
 
 class OsFile:

@@ -71,13 +71,14 @@ class OpenedLog:
     def __init__(self, path: Path, size: int) -> None:
         self.path: Final = path
         self.size: Final = size
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # An object, which closes itself where a call is cancelled while a thread opens it.
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - the copy closes it
 
     async def read(self, offset: int, count: int) -> bytes:
-        return await asyncio.to_thread(os.pread, self._fd, min(count, max(0, self.size - offset)), offset)
+        return await asyncio.to_thread(os.pread, self._file.fileno(), min(count, max(0, self.size - offset)), offset)
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._file.close()
 
 
 class Worker:
