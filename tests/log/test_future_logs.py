@@ -18,11 +18,13 @@ from tierfetch.log.keeper.future_logs import advance, create_future, drop_future
 from tierfetch.log.keeper.log_directory import LogDirectory
 from tierfetch.log.keeper.manager import LogManager
 from tierfetch.log.partition_log import PartitionLog
-from tierfetch.protocol.errors import KafkaError
+from tierfetch.protocol.errors import CorruptRecordError, KafkaError
 from tierfetch.tests.fakes.disk import DiskCrash, MemoryDisk, failures
 from tierfetch.tests.log.logs import append, epochs_of, offsets_of, read_bytes
 from tierfetch.tests.log.nodes import TOPIC_ID, TP, loaded
 
+LENGTH_LOW_BYTE = 11
+"""Where a batch has the last byte of its length."""
 A, B = Path("/a"), Path("/b")
 CONFIG = LogConfig(segment_bytes=400)
 TIERED = LogConfig(segment_bytes=400, remote_storage_enable=True)
@@ -101,6 +103,19 @@ async def promise(node: Node) -> None:
 
 async def names(disk: MemoryDisk, path: Path) -> list[str]:
     return [entry.name for entry in await disk.list_directory(path) if entry.is_directory]
+
+
+async def test_D4_a_log_does_not_move_without_what_a_damaged_length_hides() -> None:
+    node = await node_with_log(MemoryDisk())
+    for segment in node.log.state.segments.as_tuple()[:-1]:
+        with segment.pinned():
+            await (await segment.file()).write(LENGTH_LOW_BYTE - 1, b"\x40")
+    damaged = pytest.raises(CorruptRecordError, match=r"bytes are no complete batch \(batch at byte 0\)")
+    with damaged:
+        await copy_all(node)
+    with damaged:
+        await switch(node.manager, TP)
+    assert node.place == A
 
 
 async def test_D4_a_log_moves_and_is_the_same_log_afterwards() -> None:
