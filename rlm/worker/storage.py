@@ -101,7 +101,7 @@ class WorkerStorage:
         return await self._by_broker(metadata, copy_checked(self._storage, metadata, data))
 
     async def _by_broker(self, metadata: RemoteLogSegmentMetadata, copy: Awaitable[bytes | None]) -> bytes | None:
-        """Await a copy of the broker's, which is to be deleted here if it breaks off."""
+        """Await a copy of the broker's. If it breaks off, it is deleted here."""
         self._broken_off[metadata.segment_id] = None
         if len(self._broken_off) > BROKEN_OFF_MAX:
             del self._broken_off[next(iter(self._broken_off))]
