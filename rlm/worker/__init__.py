@@ -1,4 +1,4 @@
-"""Copies in a process of their own, of the lowest priority: producers do not wait for them.
+"""Copies in a process of their own, of the lowest priority: the broker's event loop does not wait for them.
 
 core/     holds the messages between a broker and its worker, as values and as bytes. Pure.
 storage   is a storage whose copies run in the worker. Begin here.
