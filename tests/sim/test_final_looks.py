@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.cluster import RUN_LIMIT_S
-from tierfetch.sim.scenarios.looks.final_looks import SETTLED_S, TIMEOUT_S, FinalLooks
+from tierfetch.sim.scenarios.looks.asker import TIMEOUT_S
+from tierfetch.sim.scenarios.looks.final_looks import SETTLED_S, FinalLooks
 from tierfetch.tests.sim.test_truth import truth
 
 

@@ -55,8 +55,8 @@ from ....protocol.wire import ResourceType
 from ...judges.core.clients.looks import wrong_configs
 from ...judges.core.truth import ClusterTruth
 from .acls import ACL, of_its_principal
+from .asker import TIMEOUT_S
 
-TIMEOUT_S: Final = 4.0
 NOWHERE: Final = "nowhere"
 """The topic, user and feature of requests that are not carried out."""
 ABSENT_BROKER: Final = 999

@@ -17,7 +17,7 @@ it stays until its leader, or the next one, looks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import count
@@ -28,10 +28,8 @@ from ....broker import Broker, NodeEnvironment
 from ....fetcher import EmbeddedFollower, FetcherConfig, follow_with
 from ....log import PartitionLog
 from ....log.core import LogConfig
-from ....log.keeper import LogServices
 from ....plugins import partition_directory
 from ....protocol import TopicIdPartition
-from ....protocol.net import Address
 from ....remote import RemoteStorageManager, Tier, audit_ledger, audit_survey, open_tier, survey_partition
 from ....remote.core import FindingKind, RemoteLogLedger
 from ...judges.core.clients.copies import (
@@ -48,6 +46,8 @@ from ...judges.final_state import Brokers, local_batches, tiered_segments
 from ...machine.clock import EPOCH_MS
 from ...machine.world import World
 from ..cluster_state import ledgers
+from .asker import broker_addresses
+from .own_log import log_services
 
 HOST: Final = "follower"
 FOLLOW_S: Final = 15.0
@@ -165,18 +165,8 @@ class Copies:
     def _follow(
         self, name: TopicIdPartition, directory: Path, machine: NodeEnvironment
     ) -> AbstractAsyncContextManager[EmbeddedFollower]:
-        services = LogServices(
-            disk=machine.disk,
-            rng=machine.rng,
-            now_ms=machine.now_ms,
-            config_of=lambda _: KEEP_ALL,
-            lock=machine.lock_directory,
-        )
-        return follow_with(services, self._seeds, name.topic_partition, directory, fetching=SMALL_FETCH)
-
-    @property
-    def _seeds(self) -> Sequence[Address]:
-        return [Address(each.host, each.port) for each in self._truth.image.brokers.values()]
+        services, seeds = log_services(machine, KEEP_ALL), broker_addresses(self._truth)
+        return follow_with(services, seeds, name.topic_partition, directory, fetching=SMALL_FETCH)
 
 
 async def _wrong_objects(storage: RemoteStorageManager, led: Led) -> list[str]:

@@ -20,8 +20,8 @@ from ....protocol.records import Compression, Record, build_batch, iter_batches,
 from ....protocol.wire import ProducePartition, ProduceRequest, ProduceTopic
 from ...judges.core.history import ACKS_ALL
 from ...machine.clock import EPOCH_MS
+from .asker import TIMEOUT_S
 
-TIMEOUT_S: Final = 4.0
 ABSENT: Final = 9_999
 """The number of a partition that no topic has."""
 BYTES_MAX: Final = 1024 * 1024

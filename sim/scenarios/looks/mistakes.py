@@ -14,7 +14,7 @@ What must not change are configs, features and quotas, of the metadata log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Final
 
@@ -35,12 +35,12 @@ from ....protocol.messages.quotas import (
     OpData,
 )
 from ....protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
-from ....protocol.net import Address, KafkaClient
+from ....protocol.net import KafkaClient
 from ....protocol.wire import ResourceType
 from ...judges.core.truth import ClusterTruth
+from .asker import TIMEOUT_S, broker_addresses
 from .controllers import codes_in
 
-TIMEOUT_S: Final = 4.0
 SET: Final = 0
 APPEND: Final = 2
 WRONG_CONFIGS: Final[Mapping[str, str]] = {
@@ -114,11 +114,10 @@ def of_partitions(topic: str, count: int) -> Iterator[Mistake]:
 
 
 class Mistakes:
-    """`addresses` are those of brokers."""
+    """`look` makes each of them once."""
 
-    def __init__(self, truth: ClusterTruth, addresses: Callable[[], list[Address]], rng: Random) -> None:
+    def __init__(self, truth: ClusterTruth, rng: Random) -> None:
         self._truth = truth
-        self._addresses = addresses
         self._rng = rng
 
     async def look(self) -> list[str]:
@@ -134,7 +133,9 @@ class Mistakes:
         client = KafkaClient(client_id="makes-mistakes", random=self._rng)
         try:
             for request, code in mistakes:
-                answer = await client.send(self._rng.choice(self._addresses()), request, timeout_s=TIMEOUT_S)
+                answer = await client.send(
+                    self._rng.choice(broker_addresses(self._truth)), request, timeout_s=TIMEOUT_S
+                )
                 codes = set(codes_in(answer))
                 if code not in codes or not codes <= {code, ErrorCode.none}:
                     wrong.append(f"{request} is answered by {sorted(each.name for each in codes)}, not {code.name}")

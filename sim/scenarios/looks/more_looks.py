@@ -28,9 +28,6 @@ def more_looks(
     hosts = {broker_id: name for name, broker_id in BROKERS.items()}
     copies = Copies(world, truth, nodes.brokers, hosts, has_lost)
 
-    def brokers() -> list[Address]:
-        return [Address(each.host, each.port) for each in truth.image.brokers.values()]
-
     def controllers() -> Mapping[int, Address]:
         return {node_id: Address(host, nodes.ports[host]) for host, node_id in nodes.controller_ids.items()}
 
@@ -49,7 +46,7 @@ def more_looks(
         "followed": copies.followed,
         "own log": OwnLog(world).look,
         "controllers": ControllersLook(truth, controllers, active, world.rng("looks at controllers")).look,
-        "mistakes": Mistakes(truth, brokers, world.rng("mistakes")).look,
+        "mistakes": Mistakes(truth, world.rng("mistakes")).look,
         "upgraded groups": UpgradedGroups(truth, has_lost, world.rng("upgraded groups")).look,
         "ledger snapshots": snapshots.look,
     }

@@ -86,14 +86,18 @@ class OwnLog:
             returned.append(await log.append(*values))
 
 
-@asynccontextmanager
-async def _open(directory: Path, machine: NodeEnvironment) -> AsyncIterator[tuple[EmbeddedLog, Disk]]:
-    services = LogServices(
+def log_services(machine: NodeEnvironment, config: LogConfig) -> LogServices:
+    """Return what the logs of a program on this machine need, all with one config."""
+    return LogServices(
         disk=machine.disk,
         rng=machine.rng,
         now_ms=machine.now_ms,
-        config_of=lambda _: CONFIG,
+        config_of=lambda _: config,
         lock=machine.lock_directory,
     )
-    async with open_log_with(services, directory) as log:
+
+
+@asynccontextmanager
+async def _open(directory: Path, machine: NodeEnvironment) -> AsyncIterator[tuple[EmbeddedLog, Disk]]:
+    async with open_log_with(log_services(machine, CONFIG), directory) as log:
         yield log, machine.disk

@@ -45,13 +45,13 @@ from ....protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from ....protocol.net import Address
 from ....protocol.wire import Reader, Writer
 from ...judges.core.truth import ClusterTruth
 from ..administrator import GROUP_VERSION
 from ..client import AttemptFailedError
 from ..workers.coordinators import OF_GROUPS, CoordinatorClient, LaterError
 from ..workers.members import BY_NAME, CONSUMER
+from .asker import broker_addresses
 
 SESSION_MS: Final = 5_000
 ROUNDS_MAX: Final = 60
@@ -221,8 +221,7 @@ class UpgradedGroups:
         if not is_there or not topics or not features.get(GROUP_VERSION, 0):
             return []
         topic = max(topics, key=lambda each: (len(each.partitions), each.name))
-        addresses = [Address(each.host, each.port) for each in image.brokers.values()]
-        coordinators = CoordinatorClient("upgraded", addresses, self._rng)
+        coordinators = CoordinatorClient("upgraded", broker_addresses(self._truth), self._rng)
         group = f"upgraded-{next(self._numbers)}"
         members = _Members(group, topic.name, topic.topic_id, len(topic.partitions), coordinators, self._rng)
         try:
