@@ -29,7 +29,6 @@ from tierfetch.protocol import OperatorError
 
 from .fit import NEEDED, fitted, refitted, seen
 from .judge import judged
-from .live import LiveLabs
 from .moving import NeverMovedError
 from .progress import Step
 from .record import Entry, Record
@@ -45,14 +44,12 @@ FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, Operator
 class Session:
     """`console` shows progress; `record` keeps it; `labs` has the clusters."""
 
-    def __init__(
-        self, system: System, record: Record, machine: MachineRates, console: Console, labs: Labs | None = None
-    ) -> None:
+    def __init__(self, system: System, record: Record, machine: MachineRates, console: Console, labs: Labs) -> None:
         self.system = system
         self.record = record
         self.machine = machine
         self.console = console
-        self._labs = LiveLabs() if labs is None else labs
+        self._labs = labs
         self._topics = 0
 
     # --- scenarios --------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ many_partitions  `ManyPartitions` writes to, and reads from, all partitions of a
 copies           `Copies` reads the tier without a broker, and follows a partition into a directory.
 own_log          `OwnLog` appends to a log of its own, and loses its power.
 controllers      `ControllersLook` asks controllers for configs, and for what only the active one may do.
-mistakes         `Mistakes` asks for what cannot be.
+mistakes         `Mistakes` asks for what must be refused.
 acls             It has the one ACL that is created, and the filter that finds it.
 upgraded_groups  `UpgradedGroups` takes a group from the classic protocol to KIP-848, and back.
 ledger_snapshots `LedgerSnapshots` has brokers cut a snapshot of their ledgers, and one begin with it.

@@ -18,12 +18,12 @@
 | nothing, while the clocks say that days have passed | the same, and no transactional id is left                   |
 | DescribeConfigs of each controller                  | the same as of a broker (`controllers`)                     |
 | the tier alone, and a follower's copy               | `copies`                                                    |
-| what cannot be                                      | it is refused, and changes nothing (`mistakes`)             |
+| mistakes of operators                               | each is refused, and changes nothing (`mistakes`)           |
 | a log of a program's own, and a loss of power       | `own_log`                                                   |
 | a group that changes its protocol, twice            | `upgraded_groups`                                           |
 | a broker that begins with a ledger snapshot         | `ledger_snapshots`                                          |
 
-All of it is the last that happens in a run: nothing before it is another for it. What is wrong at first is looked at
+All of it happens last in a run, so that nothing before it changes. What is wrong at first is looked at
 again: an answer may be older than the metadata by a moment.
 """
 

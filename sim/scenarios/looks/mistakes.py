@@ -1,4 +1,4 @@
-"""Operators make mistakes: what cannot be is refused, with Kafka's code for it, and changes nothing.
+"""Operators make mistakes: what cannot be carried out is refused with Kafka's code for it, and changes nothing.
 
 | mistake                                                    | code                   |
 |------------------------------------------------------------|------------------------|
@@ -114,7 +114,7 @@ def of_partitions(topic: str, count: int) -> Iterator[Mistake]:
 
 
 class Mistakes:
-    """`look` makes each of them once."""
+    """`look` asks for each of them once."""
 
     def __init__(self, truth: ClusterTruth, rng: Random) -> None:
         self._truth = truth

@@ -57,7 +57,7 @@ def after(tmp_path: Path, name: str) -> tuple[Record, str]:
         waves=WAVES,
     )
     record.measure(entry, timing)
-    Session("kafka", record, MACHINE, Console(file=said)).fit()
+    Session("kafka", record, MACHINE, Console(file=said), FakeLabs()).fit()
     return record, said.getvalue()
 
 
