@@ -11,7 +11,7 @@ from tierfetch.broker.groups.core.consumer.subscription import read_assignment, 
 from tierfetch.broker.groups.core.consumer.topics import Topic
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.looks import upgraded_groups
-from tierfetch.sim.scenarios.looks.upgraded_groups import WrongGroupError, assigned, partitions_in, subscription
+from tierfetch.sim.scenarios.looks.group_members import WrongGroupError, assigned, partitions_in, subscription
 
 TOPICS = {"t": Topic("t", UUID(int=1), 4), "u": Topic("u", UUID(int=2), 1)}
 

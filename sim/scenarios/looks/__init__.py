@@ -14,5 +14,6 @@ controllers      `ControllersLook` asks controllers for configs, and for what on
 mistakes         `Mistakes` asks for what must be refused.
 acls             It has the one ACL that is created, and the filter that finds it.
 upgraded_groups  `UpgradedGroups` takes a group from the classic protocol to KIP-848, and back.
+group_members    It has the members of that group, one of each protocol.
 ledger_snapshots `LedgerSnapshots` has brokers cut a snapshot of their ledgers, and one begin with it.
 """
