@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.protocol.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from tierfetch.protocol.records.control import ControlType
 from tierfetch.sim.judges.core.clients.copies import (
     Described,
     committed_offsets,
@@ -17,6 +17,7 @@ from tierfetch.sim.judges.core.clients.copies import (
 from tierfetch.sim.judges.core.replicas import StoredBatch, batches_of
 from tierfetch.sim.scenarios.looks.ledger_snapshots import differing
 from tierfetch.tests.remote.builders import ledger_of, segment
+from tierfetch.tests.sim.test_reading import marker
 
 
 def batch(offset: int, count: int = 2, producer_id: int = -1, value: bytes = b"") -> bytes:
@@ -31,12 +32,6 @@ def batch(offset: int, count: int = 2, producer_id: int = -1, value: bytes = b""
         producer_epoch=epoch,
         base_sequence=sequence,
         is_transactional=transaction,
-    )
-
-
-def marker(offset: int, producer_id: int, kind: ControlType) -> bytes:
-    return build_end_transaction_batch(
-        EndTransactionMarker(kind, 0), base_offset=offset, timestamp_ms=1_000, producer_id=producer_id, producer_epoch=0
     )
 
 
@@ -64,8 +59,8 @@ def test_a_reader_is_shown_what_was_committed_up_to_the_first_open_transaction()
         batch(0, producer_id=1),
         batch(2),
         batch(4, producer_id=2),
-        marker(6, 1, ControlType.ABORT),
-        marker(7, 2, ControlType.COMMIT),
+        marker(6, ControlType.ABORT, 1),
+        marker(7, ControlType.COMMIT, 2),
     )
     assert committed_offsets(log) == [2, 3, 4, 5]
     assert committed_offsets(log[:-1]) == [2, 3]
