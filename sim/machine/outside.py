@@ -120,7 +120,9 @@ class Outside:
     def check(self, event: str, arguments: tuple[Any, ...]) -> None:
         """NotSimulatedError if the event is of the application's process, and leaves the world."""
         what = REFUSED_EVENTS.get(event)
-        if event == "open" and arguments[2] & _WRITES and _COMPILED not in str(arguments[0]):
+        # A descriptor was looked at when it was opened: Python's own cache is written through one.
+        is_path = event == "open" and not isinstance(arguments[0], int)
+        if is_path and arguments[2] & _WRITES and _COMPILED not in str(arguments[0]):
             what = "a file that is written"
         if what is not None and _COMPILED not in str(arguments[:1]) and self.clock() is not None:
             self._loop.refuse(f"{what} ({event} {', '.join(map(repr, arguments[:2]))})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import random
 import subprocess
@@ -126,6 +127,20 @@ def test_what_would_leave_the_world_is_refused_also_where_the_error_is_swallowed
 
     with pytest.raises(SimulatedFailure, match=rf"({what}).* is not simulated, and app-1 reached for it"):
         simulated(application, seed=1, **QUIET)
+
+
+def test_an_application_may_import_what_has_not_been_compiled_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_in_a_world.py").write_text("ANSWER = 42\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+
+    async def application(node: SimulatedNode) -> None:
+        importlib.import_module("imported_in_a_world")
+
+    simulated(application, seed=1, **QUIET)
+    assert list((tmp_path / "__pycache__").glob("imported_in_a_world.*.pyc"))
 
 
 def test_executors_are_refused() -> None:
