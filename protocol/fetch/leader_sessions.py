@@ -13,7 +13,8 @@ another `foundation`. Requests thus cost what has changed, not what is asked for
 
 Full: once a response holds all records that it may, partitions are left out of which nothing was said since they were
 answered last (`is_answered`): neither did a request mention them nor have they been woken. They keep their turn, so
-each is looked at again after as many responses as it takes to serve those before it.
+each is looked at again after as many responses as it takes to serve those before it, and all every `LOOK_AT_ALL_MS`:
+a follower at the end of a log, which must count as caught up there, and what its ISR and high watermark wait for.
 
 Room: a new session takes a slot from one that was not used for `eviction_ms`, else from the least valuable of those
 older than `eviction_ms`, if it is less valuable itself: followers before consumers, larger before smaller. The sessions
@@ -63,6 +64,9 @@ UNCONFIRMED_MS: Final = 10_000
 """A fetcher that gave up its first fetch while the answer was on its way opens another session, without closing this
 one. A follower sends its next request within some 100 ms of an answer.
 """
+
+LOOK_AT_ALL_MS: Final = 5_000
+"""A sixth of `replica.lag.time.max.ms` by default. A look at a partition takes some 20 us."""
 
 
 class PartitionKey(NamedTuple):
@@ -126,6 +130,8 @@ class LeaderSession:
     epoch: int = next_epoch(INITIAL_EPOCH)
     created_ms: int = 0
     is_open: bool = True
+    looked_at_all_ms: int = 0
+    """When its last request came that had all of its partitions looked at."""
     on_woken: list[Woken] = field(default_factory=list)
     """Called with each partition that is woken, by requests that are still being answered."""
     _resting: dict[AskedPartition, Callable[[], None]] = field(default_factory=dict)
@@ -190,6 +196,14 @@ class LeaderSession:
                     asked.wanted = wanted
                     asked.is_answered = False
                     self._disturb(asked)
+
+    def look_at_all(self, now_ms: int) -> None:
+        """Have all partitions looked at, if it is time."""
+        if now_ms - self.looked_at_all_ms < LOOK_AT_ALL_MS:
+            return
+        self.looked_at_all_ms = now_ms
+        for asked in self._due:
+            asked.is_answered = False
 
     def forget(self, topics: Sequence[ForgottenTopic]) -> None:
         """Take in what a request leaves out."""
@@ -307,7 +321,9 @@ class FetchSessionCache:
             self._close(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
                 return FetchContext((yield from _sessionless(request)))
-            opened = LeaderSession(by_topic_id, request.replica_id >= 0, terms, foundation, now_ms)
+            opened = LeaderSession(
+                by_topic_id, request.replica_id >= 0, terms, foundation, now_ms, looked_at_all_ms=now_ms
+            )
             yield from opened.update(request.topics)
             return FetchContext((), session=opened)
         session = self._sessions.get(request.session_id)
@@ -328,6 +344,7 @@ class FetchSessionCache:
             return FetchContext(())
         session.epoch = next_epoch(session.epoch)
         session.used_ms = now_ms
+        session.look_at_all(now_ms)
         return FetchContext((), ErrorCode.none, session, session.epoch)
 
     def respond(

@@ -422,6 +422,47 @@ async def test_a_full_response_is_none_that_has_no_records(host: Host, monkeypat
     await taken(response)
 
 
+async def test_full_responses_of_a_session_look_at_all_of_it_now_and_then(
+    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower at the end, whose high watermark waits for another one, does not rest, and is told nothing new."""
+    names = [f"t{number}" for number in range(15)]
+    for name in names:
+        await append(await host.topic(name, 1, 2, 3), batch(b"a" * 100))
+    size = len(batch(b"a" * 100))
+    looked: list[str] = []
+    read = FetchReads._read
+
+    async def counted(self: FetchReads, partition: Partition, *args: Any, **kwargs: Any) -> Any:
+        looked.append(partition.partition.topic)
+        return await read(self, partition, *args, **kwargs)
+
+    monkeypatch.setattr(FetchReads, "_read", counted)
+    loop = asyncio.get_running_loop()
+    now = [loop.time()]
+    monkeypatch.setattr(loop, "time", lambda: now[0])
+    offsets = dict.fromkeys(names, 0)
+    session_id, said, noted = 0, names, []
+    for epoch in range(14):
+        wanted = tuple(
+            FetchTopic((FetchPartition(0, fetch_offset=offsets[name], partition_max_bytes=size),), name)
+            for name in said
+        )
+        looked.clear()
+        response = await handler.fetch(
+            CONTEXT, FetchRequest(0, 1, wanted, size, session_id=session_id, session_epoch=epoch, replica_id=2)
+        )
+        session_id = response.session_id
+        said = [topic.topic for topic in response.topics if part_size(topic.partitions[0].records or b"")]
+        release_records(response)
+        for name in said:
+            offsets[name] += 1
+        if "t0" in looked:
+            noted.append(epoch)
+        now[0] += 1
+    assert noted == [0, 1, 5, 10], "as a new one, with its position, and each 5 s"
+
+
 async def test_session_tells_only_news(host: Host, handler: FetchHandler) -> None:
     partition = await host.topic("t", 1)
     first = await handler.fetch(CONTEXT, request(session_epoch=0))
