@@ -21,7 +21,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ..protocol import OUTSIDE, KafkaError, PeerError
+from ..protocol import OUTSIDE, CorruptRecordError, KafkaError, PeerError
 from ..protocol.net import pace
 from ..protocol.records import Record, iter_batches, iter_records, parse_quorum_record
 from ..protocol.wire import Steps
@@ -131,7 +131,7 @@ class Delivery:
     async def _apply(self) -> None:
         """Deliver everything committed that the log holds."""
         while self._log.log_start_offset <= self.applied_offset < self._high_watermark:
-            data = await self._read()
+            data, applied_offset = await self._read(), self.applied_offset
             if not data:
                 return
             for position, header in iter_batches(data, check_crc=False):
@@ -149,6 +149,8 @@ class Delivery:
                         tuple(record.value or b"" for record in records),
                     )
                 )
+            if self.applied_offset == applied_offset:
+                raise CorruptRecordError(f"no whole batch in {len(data)} bytes", 0)
 
     async def _read(self) -> bytes:
         """Read what comes next; return nothing if a snapshot has replaced it meanwhile, which is delivered then."""

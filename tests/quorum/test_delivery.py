@@ -221,6 +221,25 @@ async def test_a_record_of_a_newer_release_stops_it_with_a_reason(caplog: pytest
     assert "internal error" not in caplog.text
 
 
+async def test_what_is_no_whole_batch_stops_it_with_a_reason() -> None:
+    log = await log_of(6)
+    read = log.read_bytes
+
+    async def cut(offset: int, *, max_offset: int) -> bytes:
+        data = await read(offset, max_offset=max_offset)
+        return data if offset < 4 else data[:-1]
+
+    log.read_bytes = cut  # type: ignore[method-assign]
+    async with delivering(log) as running:
+        running.delivery.advance(4)
+        await running.until_applied(4)
+        running.delivery.advance(6)
+        await running.settle()
+        (failure,) = running.failures
+        assert failure.startswith("the committed metadata log cannot be applied from offset ")
+        assert "no whole batch in" in failure
+
+
 async def test_Q11_the_end_of_its_own_leadership_waits_for_no_disk() -> None:
     """A deposed controller whose disk was slow went on answering heartbeats, which its successor missed."""
     log = await log_of(4)
