@@ -160,7 +160,7 @@ class ListsFromOffset(Protocol):
 @runtime_checkable
 class CopiesInWorker(Protocol):
     """What a storage may offer besides: a broker that runs in a process of its own may let an equal of it, built from
-    the same options in another process, copy and delete segments, so that producers do not wait for that.
+    the same options in another process, copy and delete segments, so that its event loop does not wait for that.
     """
 
     @property
