@@ -321,7 +321,10 @@ async def test_A2_a_pattern_of_transactional_ids_is_matched_with_whole_ids_and_c
         assert await listed(refused) is ErrorCode.invalid_regular_expression, refused
 
 
-async def test_a_request_waits_for_the_end_of_the_transaction_before(nodes: Nodes, client: KafkaClient) -> None:
+async def test_a_request_waits_for_the_end_of_the_transaction_before(
+    nodes: Nodes, client: KafkaClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(active_shard, "PARK_S", 60)
     await nodes.start(1, 2)
     await nodes.topic("there", 2)
     producer = Producer(nodes, client, version=0)
