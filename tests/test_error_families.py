@@ -18,6 +18,9 @@ WITHOUT = {
     "MissingExtraError": "is raised where nothing heavy may be imported, Kafka's schemas least of all",
     "SnapshotError": "is caught where a ledger snapshot is read: the topic is read from its start instead",
     "AbandonedError": "ends a call on a plugin's thread after its caller has gone; nobody sees it",
+    "MalformedFrameError": "ends the connection between a broker and its copy worker; calls fail with their own errors",
+    "PluginCrashError": "is a bug of a plugin, as it would be if the plugin raised in the broker",
+    "WrongGroupError": "is what the judge of a group that changes its protocol has found",
     "ApplicationFailedError": "has the error of an application in a simulated cluster as its cause",
     **dict.fromkeys(
         ("AbortableError", "LaterError", "RejoinError", "SupersededError"), "is what a simulated worker was answered"
