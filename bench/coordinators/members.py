@@ -34,7 +34,7 @@ from tierfetch.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from tierfetch.protocol.net import Address, KafkaClient
-from tierfetch.protocol.wire import Reader, Writer
+from tierfetch.protocol.wire import read_assignment, write_assignment, write_subscription
 
 from .raw import BY_NAME_MAX, RETRY_S, Coordinator, Topic, new_client, read_first
 from .roster import Roster
@@ -112,13 +112,15 @@ class ClassicMember(Member):
             synced = await self._sync(joined)
             if await self._coordinator.has_moved(synced.error_code) or synced.error_code is not ErrorCode.none:
                 continue
-            await self._take(read_assignment(synced.assignment))
+            await self._take(numbers_in(synced.assignment))
             await self._stay(joined.generation_id)
             await self._take(frozenset())
 
     async def _join(self) -> JoinGroupResponse:
         while True:
-            subscription = JoinGroupRequestProtocol(name=_PROTOCOL, metadata=subscription_to(self._scene.topic.name))
+            subscription = JoinGroupRequestProtocol(
+                name=_PROTOCOL, metadata=write_subscription([self._scene.topic.name])
+            )
             request = JoinGroupRequest(
                 group_id=self._scene.group_id,
                 session_timeout_ms=self._scene.session_timeout_ms,
@@ -142,7 +144,7 @@ class ClassicMember(Member):
         assignments = tuple(
             SyncGroupRequestAssignment(
                 member_id=member_id,
-                assignment=assignment_of(self._scene.topic.name, share_of(self._scene.topic, at, len(members))),
+                assignment=write_assignment({self._scene.topic.name: share_of(self._scene.topic, at, len(members))}),
             )
             for at, member_id in enumerate(members)
         )
@@ -213,43 +215,9 @@ class ConsumerMember(Member):
         )
 
 
-# What members say in bytes.
-
-
-def subscription_to(topic: str) -> bytes:
-    """Return what a classic member says of itself: `ConsumerProtocolSubscription`, version 0."""
-    writer = Writer(flexible=False)
-    writer.int16(0)
-    writer.array_length(1)
-    writer.string(topic)
-    writer.int32(-1)
-    return bytes(writer.out)
-
-
-def assignment_of(topic: str, numbers: frozenset[int]) -> bytes:
-    """Return what a leader assigns to a member: `ConsumerProtocolAssignment`, version 0."""
-    writer = Writer(flexible=False)
-    writer.int16(0)
-    writer.array_length(1)
-    writer.string(topic)
-    writer.array_length(len(numbers))
-    for number in sorted(numbers):
-        writer.int32(number)
-    writer.int32(-1)
-    return bytes(writer.out)
-
-
-def read_assignment(data: bytes) -> frozenset[int]:
-    """Return the partitions of an assignment of at most one topic; an empty one has none."""
-    if not data:
-        return frozenset()
-    reader = Reader(memoryview(data), 0, flexible=False)
-    reader.int16()
-    numbers: set[int] = set()
-    for _ in range(reader.array_length()):
-        reader.string()
-        numbers.update(reader.int32() for _ in range(reader.array_length()))
-    return frozenset(numbers)
+def numbers_in(assignment: bytes) -> frozenset[int]:
+    """Return the partitions of a classic member's assignment, which has one topic at most."""
+    return frozenset().union(*(read_assignment(assignment) or {}).values())
 
 
 def share_of(topic: Topic, at: int, members: int) -> frozenset[int]:

@@ -29,8 +29,8 @@ from ...protocol.messages.offsets import (
     OffsetFetchRequestGroup,
 )
 from ...protocol.net import Address
+from ...protocol.wire import write_assignment
 from ..cluster_session import Admin, Cluster, check
-from .lag import as_assignment
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ async def _describe_consumers(admin: Admin, group: str) -> DescribeGroupsRespons
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=b"",
-                member_assignment=as_assignment(
+                member_assignment=write_assignment(
                     {topic.topic_name: topic.partitions for topic in member.assignment.topic_partitions}
                 ),
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypedDict
 
 from ...protocol import ErrorCode, TopicPartition
 from ...protocol.messages.groups import DescribedGroupMember, DescribeGroupsResponseDescribedGroup
 from ...protocol.messages.offsets import ListOffsetsPartitionResponse
-from ...protocol.wire import MalformedMessageError, Reader, Writer
+from ...protocol.wire import read_assignment
 
 
 class LagRow(TypedDict):
@@ -45,30 +45,8 @@ def total_lag(rows: list[LagRow]) -> int | None:
 
 def assigned(assignment: bytes) -> list[TopicPartition]:
     """Return what a ConsumerProtocolAssignment of any version names; nothing if it is something else."""
-    reader = Reader(memoryview(assignment), 0, flexible=False)
-    try:
-        reader.int16()
-        found: list[TopicPartition] = []
-        for _ in range(reader.array_length()):
-            topic = reader.string()
-            found += [TopicPartition(topic, reader.int32()) for _ in range(reader.array_length())]
-    except MalformedMessageError:
-        return []
-    return found
-
-
-def as_assignment(partitions: Mapping[str, Sequence[int]]) -> bytes:
-    """Return a ConsumerProtocolAssignment of partitions by topic."""
-    writer = Writer(flexible=False)
-    writer.int16(0)
-    writer.array_length(len(partitions))
-    for topic, numbers in partitions.items():
-        writer.string(topic)
-        writer.array_length(len(numbers))
-        for number in numbers:
-            writer.int32(number)
-    writer.int32(-1)
-    return bytes(writer.out)
+    named = read_assignment(assignment) or {}
+    return [TopicPartition(topic, number) for topic, numbers in named.items() for number in sorted(numbers)]
 
 
 def _row(

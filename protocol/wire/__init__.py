@@ -1,16 +1,17 @@
 """Bytes of Kafka's protocol to values and back. Pure.
 
-primitives        reads and writes the primitive types.
-varint            reads and writes variable-length integers.
-framing           cuts a stream of bytes into frames.
-message_codec     reads and writes message classes in any version.
-steps             reads and writes message classes in steps, for messages that may be large.
-stepping          declares what steps are, and runs them to their end.
-schema            holds kio's schema of one version of a message, field by field.
-produce           reads and writes Produce, versions 3-13, as one version-independent value each.
-leader_hints      writes the current leader into Produce and Fetch responses (KIP-951).
-config_resources  numbers the config resources and sources of DescribeConfigs.
-group_configs     names the configs of groups, and checks their values.
+primitives         reads and writes the primitive types.
+varint             reads and writes variable-length integers.
+framing            cuts a stream of bytes into frames.
+message_codec      reads and writes message classes in any version.
+steps              reads and writes message classes in steps, for messages that may be large.
+stepping           declares what steps are, and runs them to their end.
+schema             holds kio's schema of one version of a message, field by field.
+produce            reads and writes Produce, versions 3-13, as one version-independent value each.
+leader_hints       writes the current leader into Produce and Fetch responses (KIP-951).
+config_resources   numbers the config resources and sources of DescribeConfigs.
+group_configs      names the configs of groups, and checks their values.
+consumer_protocol  reads and writes what members of the classic protocol say, and are given.
 
 Other folders import what is exported here. It is imported when it is asked for.
 """
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
         DescribedConfig,
         ResourceType,
         describe_configs_response,
+    )
+    from .consumer_protocol import (
+        OWNED_SINCE,
+        ClassicSubscription,
+        read_assignment,
+        read_subscription,
+        write_assignment,
+        write_subscription,
     )
     from .framing import SIZE_BYTES
     from .group_configs import (
@@ -88,6 +97,7 @@ __all__ = [
     "LATEST",
     "LOCK_DURATION",
     "OFFSET_RESET",
+    "OWNED_SINCE",
     "READ_COMMITTED_GROUP",
     "RECORD_LOCKS",
     "RENEW_ENABLE",
@@ -96,6 +106,7 @@ __all__ = [
     "SHARE_SESSION_TIMEOUT",
     "SIZE_BYTES",
     "ZERO_UUID",
+    "ClassicSubscription",
     "ConfigSource",
     "ConfigSynonym",
     "ConfigType",
@@ -117,11 +128,15 @@ __all__ = [
     "check_group_config",
     "describe_configs_response",
     "part_size",
+    "read_assignment",
+    "read_subscription",
     "read_uvarint",
     "read_varint",
     "reset_before_ms",
     "run_to_end",
     "uuid_of",
+    "write_assignment",
+    "write_subscription",
     "write_uvarint",
 ]
 
@@ -132,28 +147,30 @@ if not TYPE_CHECKING:
             "ACKS_ALL": "produce",
             "ACKS_LEADER": "produce",
             "ACKS_NONE": "produce",
-            "BUFFER_TYPES": "primitives",
             "ASSIGNMENT_INTERVAL_MAX_MS": "group_configs",
+            "BUFFER_TYPES": "primitives",
             "BY_DURATION": "group_configs",
             "DELIVERY_LIMIT": "group_configs",
             "EARLIEST": "group_configs",
+            "GROUP_ASSIGNMENT_INTERVAL": "group_configs",
             "GROUP_CONFIGS": "group_configs",
             "GROUP_HEARTBEAT_INTERVAL": "group_configs",
+            "GROUP_NUMBERS": "group_configs",
             "GROUP_SESSION_TIMEOUT": "group_configs",
             "ISOLATION": "group_configs",
             "LATEST": "group_configs",
             "LOCK_DURATION": "group_configs",
             "OFFSET_RESET": "group_configs",
+            "OWNED_SINCE": "consumer_protocol",
             "READ_COMMITTED_GROUP": "group_configs",
             "RECORD_LOCKS": "group_configs",
-            "SHARE_HEARTBEAT_INTERVAL": "group_configs",
-            "SHARE_SESSION_TIMEOUT": "group_configs",
-            "GROUP_ASSIGNMENT_INTERVAL": "group_configs",
-            "GROUP_NUMBERS": "group_configs",
             "RENEW_ENABLE": "group_configs",
             "SHARE_ASSIGNMENT_INTERVAL": "group_configs",
-            "check_group_config": "group_configs",
-            "reset_before_ms": "group_configs",
+            "SHARE_HEARTBEAT_INTERVAL": "group_configs",
+            "SHARE_SESSION_TIMEOUT": "group_configs",
+            "SIZE_BYTES": "framing",
+            "ZERO_UUID": "primitives",
+            "ClassicSubscription": "consumer_protocol",
             "ConfigSource": "config_resources",
             "ConfigSynonym": "config_resources",
             "ConfigType": "config_resources",
@@ -170,16 +187,20 @@ if not TYPE_CHECKING:
             "ProduceTopicResponse": "produce",
             "Reader": "primitives",
             "ResourceType": "config_resources",
-            "SIZE_BYTES": "framing",
             "Steps": "stepping",
             "Writer": "primitives",
-            "ZERO_UUID": "primitives",
+            "check_group_config": "group_configs",
             "describe_configs_response": "config_resources",
             "part_size": "primitives",
+            "read_assignment": "consumer_protocol",
+            "read_subscription": "consumer_protocol",
             "read_uvarint": "varint",
             "read_varint": "varint",
+            "reset_before_ms": "group_configs",
             "run_to_end": "stepping",
             "uuid_of": "primitives",
+            "write_assignment": "consumer_protocol",
+            "write_subscription": "consumer_protocol",
             "write_uvarint": "varint",
         },
     )

@@ -7,23 +7,16 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.broker.groups.core.consumer.subscription import read_assignment, read_subscription, written_assignment
+from tierfetch.broker.groups.core.consumer.subscription import written_assignment
 from tierfetch.broker.groups.core.consumer.topics import Topic
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.looks import upgraded_groups
-from tierfetch.sim.scenarios.looks.group_members import WrongGroupError, assigned, partitions_in, subscription
+from tierfetch.sim.scenarios.looks.group_members import WrongGroupError, partitions_in
 
 TOPICS = {"t": Topic("t", UUID(int=1), 4), "u": Topic("u", UUID(int=2), 1)}
 
 
-def test_a_subscription_is_read_as_kafkas() -> None:
-    found = read_subscription(subscription("t"))
-    assert found is not None
-    assert (found.version, found.topics, dict(found.owned)) == (1, ("t",), {})
-
-
-def test_an_assignment_is_read_as_kafkas_and_kafkas_is_read() -> None:
-    assert read_assignment(assigned("t", {3, 1}), TOPICS) == {UUID(int=1): frozenset({1, 3})}
+def test_an_assignment_of_the_coordinators_is_read() -> None:
     assert partitions_in(written_assignment({UUID(int=1): frozenset({1, 3})}, TOPICS, 1), "t") == {1, 3}
     assert partitions_in(b"", "t") == set()
 

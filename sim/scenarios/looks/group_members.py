@@ -5,7 +5,6 @@ They read nothing: what a member owns is what it was assigned last.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -26,7 +25,7 @@ from ....protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 from ....protocol.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from ....protocol.wire import Reader, Writer
+from ....protocol.wire import OWNED_SINCE, read_assignment, write_assignment, write_subscription
 from ..workers.coordinators import OF_GROUPS, CoordinatorClient
 from ..workers.members import BY_NAME, CONSUMER
 
@@ -69,13 +68,14 @@ class ClassicMember:
     async def join(self) -> None:
         """Join, and take what is assigned."""
         members, self.owned = self._members, frozenset()
+        subscription = write_subscription([members.topic], owns_nothing=True)
         request = JoinGroupRequest(
             group_id=members.group,
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=SESSION_MS,
             member_id=self._member_id,
             protocol_type=CONSUMER,
-            protocols=(JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription(members.topic)),),
+            protocols=(JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription),),
         )
         joined = await members.ask(request)
         if joined.error_code is ErrorCode.member_id_required:
@@ -87,7 +87,7 @@ class ClassicMember:
         expect(joined.error_code, "JoinGroup")
         self._member_id, self._generation = joined.member_id, joined.generation_id
         leads = joined.leader == joined.member_id
-        assignment = assigned(members.topic, members.everything)
+        assignment = write_assignment({members.topic: members.everything}, OWNED_SINCE)
         synced = await members.ask(
             SyncGroupRequest(
                 group_id=members.group,
@@ -181,39 +181,11 @@ def expect(code: ErrorCode, what: str) -> None:
         raise WrongGroupError(f"{what}: {code.name}")
 
 
-def subscription(topic: str) -> bytes:
-    """Return Kafka's ConsumerProtocolSubscription of one topic, of a member that owns nothing."""
-    writer = Writer(flexible=False)
-    writer.int16(1)
-    writer.array_length(1)
-    writer.string(topic)
-    writer.int32(-1)
-    writer.array_length(0)
-    return bytes(writer.out)
-
-
-def assigned(topic: str, partitions: Collection[int]) -> bytes:
-    """Return Kafka's ConsumerProtocolAssignment of partitions of one topic."""
-    writer = Writer(flexible=False)
-    writer.int16(1)
-    writer.array_length(1)
-    writer.string(topic)
-    writer.array_length(len(partitions))
-    for number in sorted(partitions):
-        writer.int32(number)
-    writer.int32(-1)
-    return bytes(writer.out)
-
-
 def partitions_in(data: bytes, topic: str) -> frozenset[int]:
     """Return the partitions of the one topic that an assignment may have."""
-    if not data:
-        return frozenset()
-    reader = Reader(memoryview(data), 0, flexible=False)
-    reader.int16()
-    found: set[int] = set()
-    for _ in range(reader.array_length()):
-        if (name := reader.string()) != topic:
-            raise WrongGroupError(f"{name} is assigned, to a member that reads {topic}")
-        found |= {reader.int32() for _ in range(reader.array_length())}
-    return frozenset(found)
+    found = read_assignment(data)
+    if found is None:
+        raise WrongGroupError(f"{data!r} is no assignment")
+    for name in found.keys() - {topic}:
+        raise WrongGroupError(f"{name} is assigned, to a member that reads {topic}")
+    return found.get(topic, frozenset())

@@ -6,24 +6,18 @@ from uuid import UUID
 
 import pytest
 
-from tierfetch.bench.coordinators.members import assignment_of, read_assignment, share_of, subscription_to
+from tierfetch.bench.coordinators.members import numbers_in, share_of
 from tierfetch.bench.coordinators.raw import Topic
 from tierfetch.bench.coordinators.transactions import Figures, read_figures
-from tierfetch.broker.groups.core.consumer.subscription import read_subscription
 from tierfetch.protocol.net import Address
+from tierfetch.protocol.wire import write_assignment
 
 TOPIC = Topic("t", UUID(int=1), tuple(Address("127.0.0.1", 9092 + number % 3) for number in range(10)))
 
 
-def test_a_subscription_is_what_coordinators_read() -> None:
-    read = read_subscription(subscription_to("t"))
-    assert read is not None
-    assert read.topics == ("t",)
-
-
 def test_an_assignment_is_read_as_it_was_written() -> None:
-    assert read_assignment(assignment_of("t", frozenset({7, 1}))) == {1, 7}
-    assert read_assignment(b"") == frozenset()
+    assert numbers_in(write_assignment({"t": frozenset({7, 1})})) == {1, 7}
+    assert numbers_in(b"") == frozenset()
 
 
 @pytest.mark.parametrize("members", [1, 3, 10, 11])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tierfetch.broker.cluster.view import NewTopic
-from tierfetch.broker.groups.core.consumer.subscription import read_assignment, read_subscription, written_assignment
+from tierfetch.broker.groups.core.consumer.subscription import read_assignment, written_assignment
 from tierfetch.protocol.errors import ErrorCode, KafkaError
 from tierfetch.protocol.messages.groups import (
     HeartbeatRequest,
@@ -20,6 +20,7 @@ from tierfetch.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
+from tierfetch.protocol.wire import read_subscription
 from tierfetch.tests.broker.groups.consumers import A, subscription, topics
 from tierfetch.tests.broker.groups.conversation import Coordinator, ready
 from tierfetch.tests.broker.nodes import Nodes

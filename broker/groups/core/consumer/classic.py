@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from .....light_dataclass import dataclass
 from .....protocol import ErrorCode
+from .....protocol.wire import read_subscription
 from ..events import Heartbeat, Join, Joined, Leave, Left, MemberIdentity, Sync, Synced
 from .decision import Decision, World, advance, catch_up, remove, subscribe
 from .heartbeat import take_over
 from .records import ClassicMetadata, Current, MemberState, Subscriber
 from .state import ConsumerGroup
-from .subscription import by_id, read_subscription, written_assignment
+from .subscription import by_id, written_assignment
 
 CONSUMER: str = "consumer"
 

@@ -14,12 +14,13 @@ generation.
 from __future__ import annotations
 
 from .....protocol import ErrorCode, KafkaError
+from .....protocol.wire import read_subscription
 from ..group import Group
 from ..records import NO_TIMESTAMP, GroupKey, GroupRecord, GroupValue, MemberValue
 from .decision import Decision, World
 from .records import ClassicMetadata, Current, GroupEpoch, Kind, MemberState, Subscriber, Target, TargetEpoch
 from .state import ConsumerGroup
-from .subscription import read_assignment, read_subscription, written_assignment
+from .subscription import read_assignment, written_assignment
 from .topics import metadata_hash
 
 CONSUMER = "consumer"
