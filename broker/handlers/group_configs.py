@@ -32,6 +32,7 @@ from .forwarding import Forwarding
 
 SET: Final = 0
 DELETE: Final = 1
+RequestT = TypeVar("RequestT", IncrementalAlterConfigsRequest, AlterConfigsRequest)
 ResourceT = TypeVar(
     "ResourceT", IncrementalAlterConfigsRequestAlterConfigsResource, AlterConfigsRequestAlterConfigsResource
 )
@@ -52,21 +53,10 @@ class GroupConfigHandlers:
         self._config = config
         self._forwarding = forwarding
 
-    async def incremental_alter_configs(
-        self, context: RequestContext, request: IncrementalAlterConfigsRequest
-    ) -> IncrementalAlterConfigsResponse:
-        refused = self._refused(request.resources)
-        within, beyond = _parted(request.resources, refused)
-        if not beyond:
-            return await self._forwarding.forward(context, request)
-        judged = await self._forwarding.forward(context, replace(request, resources=beyond, validate_only=True))
-        answers = _answers(judged.responses, refused)
-        if within:
-            taken = await self._forwarding.forward(context, replace(request, resources=within))
-            answers += taken.responses
-        return replace(judged, responses=answers)
-
-    async def alter_configs(self, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    async def alter(
+        self, context: RequestContext, request: RequestT
+    ) -> IncrementalAlterConfigsResponse | AlterConfigsResponse:
+        """Answer a request of either kind."""
         refused = self._refused(request.resources)
         within, beyond = _parted(request.resources, refused)
         if not beyond:

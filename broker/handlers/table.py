@@ -137,8 +137,8 @@ def _forwarded(services: HandlerServices) -> dict[int, Handler]:
     groups = GroupConfigHandlers(services.view, services.config, forwarding)
     return {
         **forwarding.table(),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: groups.incremental_alter_configs,
-        ApiKey.ALTER_CONFIGS: groups.alter_configs,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: groups.alter,
+        ApiKey.ALTER_CONFIGS: groups.alter,
     }
 
 

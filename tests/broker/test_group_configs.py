@@ -150,7 +150,7 @@ async def altered(
     subject: GroupConfigHandlers, *resources: IncrementalAlterConfigsRequestAlterConfigsResource
 ) -> dict[tuple[int, str], ErrorCode]:
     request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
-    answer = await subject.incremental_alter_configs(CONTEXT, request)
+    answer = await subject.alter(CONTEXT, request)
     return {(each.resource_type, each.resource_name): each.error_code for each in answer.responses}
 
 
@@ -201,7 +201,7 @@ async def test_G1_all_configs_of_a_group_at_once_are_judged_alone() -> None:
         ),
         validate_only=False,
     )
-    answer = await subject.alter_configs(CONTEXT, request)
+    answer = await subject.alter(CONTEXT, request)
     assert {each.resource_name: each.error_code for each in answer.responses} == {"old": NONE, "low": INVALID}
     assert forwarding.altered == ["old"]
 
