@@ -4,6 +4,7 @@ was truncated (KIP-98, KIP-405): they are given each transaction that was commit
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from tierfetch.protocol.records.control import EndTransactionMarker, build_end_t
 from tierfetch.tests.broker.hosting import NOW_MS, batch
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.test_tiered_nodes import OPTION, TIERED, all_closed_segments_tiered, replace, tiered_nodes
-from tierfetch.tests.broker.waiting import until
+from tierfetch.tests.broker.waiting import DEADLINE_S, POLL_S, until
 
 pytestmark = pytest.mark.slow
 READ_COMMITTED = 1
@@ -109,16 +110,20 @@ async def read_committed(nodes: Nodes, number: int) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     position = 0
     try:
-        while True:
-            wanted = FetchPartition(0, fetch_offset=position)
-            topics = (FetchTopic((wanted,), "t", partition.partition.topic_id),)
-            request = FetchRequest(max_wait_ms=200, min_bytes=1, topics=topics, isolation_level=READ_COMMITTED)
-            response: FetchResponse = await client.send(nodes[number].address, request)
-            answer = response.topics[0].partitions[0]
-            assert answer.error_code is ErrorCode.none
-            if position >= answer.last_stable_offset:
-                return found
-            position = take(bytes(answer.records or b""), answer.aborted_transactions or (), position, found)
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                wanted = FetchPartition(0, fetch_offset=position)
+                topics = (FetchTopic((wanted,), "t", partition.partition.topic_id),)
+                request = FetchRequest(max_wait_ms=200, min_bytes=1, topics=topics, isolation_level=READ_COMMITTED)
+                response: FetchResponse = await client.send(nodes[number].address, request)
+                answer = response.topics[0].partitions[0]
+                if answer.error_code is ErrorCode.kafka_storage_error:  # a new leader that has not read its ledger yet
+                    await asyncio.sleep(POLL_S)
+                    continue
+                assert answer.error_code is ErrorCode.none
+                if position >= answer.last_stable_offset:
+                    return found
+                position = take(bytes(answer.records or b""), answer.aborted_transactions or (), position, found)
     finally:
         await client.close()
 
