@@ -31,11 +31,12 @@ from tierfetch.tests.sim.mutants.judging import Court, Effort
 from tierfetch.tests.sim.mutants.processes import Limits
 from tierfetch.tests.sim.mutants.programs import record_tests
 
-folder = "tests/sim/mutants/examples"
+examples = "tests/sim/mutants/examples"
+folder = f"{examples}/mutated"
 product = f"{folder}/product.py"
 coverage.FOLDERS = (folder,)
 coverage.sources_of.__defaults__ = ((folder,),)
-part = Part("examples", (folder,), lambda record, say, path: record_tests(f"{folder}/checks.py", say, path, record))
+part = Part("examples", (examples,), lambda record, say, path: record_tests(f"{examples}/checks.py", say, path, record))
 tests = recorded_part(part, Path(sys.argv[1]))
 sources = sources_of(("quorum/core",)) | {product: sources_of((folder,))[product]}
 file = "quorum/core/election.py"
@@ -77,7 +78,7 @@ def sources() -> dict[Path, bytes]:
 
 
 def test_what_each_test_reaches_is_recorded(judged: dict[str, Any]) -> None:
-    product = ["tests/sim/mutants/examples/product.py"]
+    product = ["tests/sim/mutants/examples/mutated/product.py"]
     assert judged["reach"] == {"test_absolute": product, "test_sum": product, "test_of_something_else": product}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierfetch.tests.sim.mutants.examples.product import absolute, sum_up_to
+from tierfetch.tests.sim.mutants.examples.mutated.product import absolute, sum_up_to
 
 
 def test_absolute() -> None:
