@@ -41,6 +41,7 @@ from tierfetch.tests.broker.waiting import until
 from tierfetch.tests.turns import turns
 
 CONTEXT = context_of(ApiKey.FETCH, 12)
+BATCH_BYTES = len(batch(b"a" * 100))
 
 
 class Tier:
@@ -69,6 +70,47 @@ def sessions() -> FetchSessionCache:
 @pytest.fixture
 def handler(host: Host) -> FetchHandler:
     return FetchHandler(host.hosted, sessions(), None, max_bytes=1 << 20)
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The topics that are looked at, in this order."""
+    looked: list[str] = []
+    read = FetchReads._read
+
+    async def counted(self: FetchReads, partition: Partition, *args: Any, **kwargs: Any) -> Any:
+        looked.append(partition.partition.topic)
+        return await read(self, partition, *args, **kwargs)
+
+    monkeypatch.setattr(FetchReads, "_read", counted)
+    return looked
+
+
+class CatchingUp:
+    """Follower 2, which fetches a batch of each topic at a time in one session, and says where it stands in those that
+    it was given.
+    """
+
+    def __init__(self, handler: FetchHandler, names: Sequence[str]) -> None:
+        self.offsets = dict.fromkeys(names, 0)
+        self._handler = handler
+        self._moved = names
+        self._session_id = self._epoch = 0
+
+    async def fetch(self, max_bytes: int) -> Sequence[str]:
+        """Return the topics that the response has records of."""
+        wanted = tuple(
+            FetchTopic((FetchPartition(0, fetch_offset=self.offsets[name], partition_max_bytes=BATCH_BYTES),), name)
+            for name in self._moved
+        )
+        session = {"session_id": self._session_id, "session_epoch": self._epoch}
+        response = await self._handler.fetch(CONTEXT, FetchRequest(0, 1, wanted, max_bytes, replica_id=2, **session))
+        self._session_id, self._epoch = response.session_id, self._epoch + 1
+        self._moved = [topic.topic for topic in response.topics if part_size(topic.partitions[0].records or b"")]
+        release_records(response)
+        for name in self._moved:
+            self.offsets[name] += 1
+        return self._moved
 
 
 def request(
@@ -358,46 +400,23 @@ async def test_first_partition_may_exceed_the_limit_and_others_wait_their_turn(
 
 @pytest.mark.parametrize("odd_bytes", [0, 10])
 async def test_a_full_response_of_a_session_looks_no_further_than_what_was_said_since(
-    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch, odd_bytes: int
+    host: Host, handler: FetchHandler, looked: list[str], odd_bytes: int
 ) -> None:
     """Six partitions to be filled, two at a time: `odd_bytes` are left of each response, too few for a batch."""
     names = [f"t{number}" for number in range(6)]
     partitions = [await host.topic(name, 1, 2) for name in names]
     for partition in partitions:
         await append(partition, *(batch(b"a" * 100) for _ in range(3)))
-    size = len(batch(b"a" * 100))
-    looked: list[str] = []
-    read = FetchReads._read
-
-    async def counted(self: FetchReads, partition: Partition, *args: Any, **kwargs: Any) -> Any:
-        looked.append(partition.partition.topic)
-        return await read(self, partition, *args, **kwargs)
-
-    monkeypatch.setattr(FetchReads, "_read", counted)
-    offsets = dict.fromkeys(names, 0)
-    session_id, said = 0, names
-    orders: list[tuple[list[str], list[str]]] = []
-    for epoch in range(10):
-        wanted = tuple(
-            FetchTopic((FetchPartition(0, fetch_offset=offsets[name], partition_max_bytes=size),), name)
-            for name in said
-        )
+    follower = CatchingUp(handler, names)
+    orders: list[tuple[Sequence[str], Sequence[str]]] = []
+    for _ in range(10):
         looked.clear()
-        response = await handler.fetch(
-            CONTEXT,
-            FetchRequest(0, 1, wanted, 2 * size + odd_bytes, session_id=session_id, session_epoch=epoch, replica_id=2),
-        )
-        session_id = response.session_id
-        said = [topic.topic for topic in response.topics if part_size(topic.partitions[0].records or b"")]
-        release_records(response)
-        for name in said:
-            offsets[name] += 1
-        orders.append((said, [*looked]))
+        orders.append((await follower.fetch(2 * BATCH_BYTES + odd_bytes), [*looked]))
     beyond = [] if odd_bytes == 0 else ["t4"]
     assert orders[0] == (["t0", "t1"], names), "a new session answers all of them"
     assert orders[1] == (["t2", "t3"], ["t2", "t3", *beyond, "t0", "t1"]), "what the request mentions is noted"
     assert [served for served, _ in orders] == [*[["t0", "t1"], ["t2", "t3"], ["t4", "t5"]] * 3, []]
-    assert set(offsets.values()) == {3}
+    assert set(follower.offsets.values()) == {3}
     assert orders[9][1] == names[4:], "those that stand at the end rest"
     assert [partition.log.state.high_watermark for partition in partitions] == [3] * 6
 
@@ -423,42 +442,21 @@ async def test_a_full_response_is_none_that_has_no_records(host: Host, monkeypat
 
 
 async def test_full_responses_of_a_session_look_at_all_of_it_now_and_then(
-    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch
+    host: Host, handler: FetchHandler, looked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A follower at the end, whose high watermark waits for another one, does not rest, and is told nothing new."""
     names = [f"t{number}" for number in range(15)]
     for name in names:
         await append(await host.topic(name, 1, 2, 3), batch(b"a" * 100))
-    size = len(batch(b"a" * 100))
-    looked: list[str] = []
-    read = FetchReads._read
-
-    async def counted(self: FetchReads, partition: Partition, *args: Any, **kwargs: Any) -> Any:
-        looked.append(partition.partition.topic)
-        return await read(self, partition, *args, **kwargs)
-
-    monkeypatch.setattr(FetchReads, "_read", counted)
     loop = asyncio.get_running_loop()
     now = [loop.time()]
     monkeypatch.setattr(loop, "time", lambda: now[0])
-    offsets = dict.fromkeys(names, 0)
-    session_id, said, noted = 0, names, []
-    for epoch in range(14):
-        wanted = tuple(
-            FetchTopic((FetchPartition(0, fetch_offset=offsets[name], partition_max_bytes=size),), name)
-            for name in said
-        )
+    follower, noted = CatchingUp(handler, names), []
+    for number in range(14):
         looked.clear()
-        response = await handler.fetch(
-            CONTEXT, FetchRequest(0, 1, wanted, size, session_id=session_id, session_epoch=epoch, replica_id=2)
-        )
-        session_id = response.session_id
-        said = [topic.topic for topic in response.topics if part_size(topic.partitions[0].records or b"")]
-        release_records(response)
-        for name in said:
-            offsets[name] += 1
+        await follower.fetch(BATCH_BYTES)
         if "t0" in looked:
-            noted.append(epoch)
+            noted.append(number)
         now[0] += 1
     assert noted == [0, 1, 5, 10], "as a new one, with its position, and each 5 s"
 
@@ -627,18 +625,10 @@ async def test_read_that_fails_on_disk_is_an_error_of_the_partition_and_of_the_b
 
 @pytest.mark.parametrize("replica", [-1, 2])
 async def test_looking_again_evaluates_what_has_moved_only(
-    host: Host, handler: FetchHandler, monkeypatch: pytest.MonkeyPatch, replica: int
+    host: Host, handler: FetchHandler, looked: list[str], replica: int
 ) -> None:
     names = [f"t{number}" for number in range(6)]
     partitions = [await host.topic(name, 1, 2) for name in names]
-    looked: list[str] = []
-    read = FetchReads._read
-
-    async def counted(self: FetchReads, partition: Partition, *args: Any, **kwargs: Any) -> Any:
-        looked.append(partition.partition.topic)
-        return await read(self, partition, *args, **kwargs)
-
-    monkeypatch.setattr(FetchReads, "_read", counted)
     topics = tuple(FetchTopic((FetchPartition(0, fetch_offset=0, log_start_offset=0),), name) for name in names)
     asked = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=topics, replica_id=replica)
     fetching = asyncio.create_task(handler.fetch(CONTEXT, asked))
