@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tierfetch.cli.local.processes import poll
+from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.records import Record
 from tierfetch.tests.process.connecting import librdkafka
 
@@ -103,3 +105,16 @@ def _wait_for_markers(bootstrap_servers: str, topic: str) -> None:
     for _ in poll(TIMEOUT_S, f"the last transaction in {topic} to end"):
         if end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED):
             return
+
+
+async def settled(ask: Callable[[], Awaitable[ErrorCode]], retried: Collection[ErrorCode]) -> ErrorCode:
+    """Ask again until the answer is one that stays."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            try:
+                code = await ask()
+            except (OSError, TimeoutError):
+                code = ErrorCode.coordinator_not_available
+            if code not in retried:
+                return code
+            await asyncio.sleep(0.1)

@@ -4,7 +4,6 @@ counts and start offsets go on exactly.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from uuid import UUID
@@ -37,7 +36,7 @@ from tierfetch.protocol.messages.share_state import (
 )
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.topics import uuid_to_text
-from tierfetch.tests.interop.clients import TIMEOUT_S
+from tierfetch.tests.interop.clients import settled
 from tierfetch.tests.interop.test_mixed_cluster import JAVA, OURS, VALUES, Mixed, mixed_cluster
 from tierfetch.tests.process.test_cluster_command import tierfetch
 
@@ -93,17 +92,7 @@ class Sharer:
         return await self.client.send(address, request, timeout_s=10)
 
     async def until(self, ask: Callable[[], Awaitable[ErrorCode]]) -> None:
-        """Ask again until the answer is one that stays."""
-        async with asyncio.timeout(TIMEOUT_S):
-            while True:
-                try:
-                    code = await ask()
-                except (OSError, TimeoutError):
-                    code = ErrorCode.coordinator_not_available
-                if code not in RETRIED:
-                    assert code is NONE
-                    return
-                await asyncio.sleep(0.1)
+        assert await settled(ask, RETRIED) is NONE
 
     @property
     def leader(self) -> Address:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from uuid import UUID
 
 import pytest
@@ -25,7 +25,7 @@ from tierfetch.protocol.messages.transactions import (
 from tierfetch.protocol.net.client import Address, KafkaClient
 from tierfetch.protocol.records import Record, build_batch
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
-from tierfetch.tests.interop.clients import TIMEOUT_S, consume
+from tierfetch.tests.interop.clients import TIMEOUT_S, consume, settled
 from tierfetch.tests.interop.test_mixed_cluster import JAVA, OURS, Mixed, mixed_cluster
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.plaintext]
@@ -85,18 +85,6 @@ class Producer:
     async def send(self, address: Address, request: Request[ResponseT], version: int | None = None) -> ResponseT:
         return await self.client.send(address, request, max_version=version, timeout_s=10)
 
-    async def until(self, ask: Callable[[], Awaitable[ErrorCode]]) -> ErrorCode:
-        """Ask again until the answer is one that stays."""
-        async with asyncio.timeout(TIMEOUT_S):
-            while True:
-                try:
-                    code = await ask()
-                except (OSError, TimeoutError):
-                    code = ErrorCode.coordinator_not_available
-                if code not in RETRIED:
-                    return code
-                await asyncio.sleep(0.1)
-
     def broker(self, number: int) -> Address:
         nodes = self.mixed.java if number == JAVA else self.mixed.ours
         return Address("127.0.0.1", nodes.port(number))
@@ -121,7 +109,7 @@ class Producer:
             self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
             return answer.error_code
 
-        assert await self.until(ask) is NONE
+        assert await settled(ask, RETRIED) is NONE
 
     async def produce(self, topic: str, value: bytes) -> ErrorCode:
         topic_id, leader = UUID(int=0), self.any_broker
@@ -151,7 +139,7 @@ class Producer:
             assert answer is not None
             return answer.topics[0].partitions[0].error_code
 
-        code = await self.until(ask)
+        code = await settled(ask, RETRIED)
         if code is NONE:
             self.sequences[topic] = sequence + 1
         return code
@@ -169,7 +157,7 @@ class Producer:
                 self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
             return answer.error_code
 
-        return await self.until(ask)
+        return await settled(ask, RETRIED)
 
     async def _describe(self) -> DescribeTransactionsResponseTransactionState:
         request = DescribeTransactionsRequest(transactional_ids=(self.transactional_id,))
@@ -185,7 +173,7 @@ class Producer:
             is_in_another = found[0].error_code is NONE and found[0].transaction_state != state
             return ErrorCode.coordinator_not_available if is_in_another else found[0].error_code
 
-        assert await self.until(ask) is NONE
+        assert await settled(ask, RETRIED) is NONE
         return found[0]
 
     async def until_forgotten(self) -> None:
@@ -193,7 +181,7 @@ class Producer:
             code = (await self._describe()).error_code
             return ErrorCode.coordinator_not_available if code is NONE else code
 
-        assert await self.until(ask) is ErrorCode.transactional_id_not_found
+        assert await settled(ask, RETRIED) is ErrorCode.transactional_id_not_found
 
 
 def hand_over(mixed: Mixed, to: int) -> None:
