@@ -46,7 +46,7 @@ def read_subscription(data: bytes) -> ClassicSubscription | None:
 
 
 def write_subscription(topics: Sequence[str], *, owns_nothing: bool = False) -> bytes:
-    """Return a subscription of version 0; of version 1, and of a member that `owns_nothing`, if it is to say that."""
+    """Return a subscription of version 0; of version 1, and of a member that `owns_nothing`, if it has to say that."""
     writer = Writer(flexible=False)
     writer.int16(OWNED_SINCE if owns_nothing else 0)
     writer.array_length(len(topics))
