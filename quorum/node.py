@@ -249,10 +249,11 @@ class QuorumNode:
         self._left.set()
         if self._timer is not None:
             self._timer.cancel()
-        self._appends.fail_all(QuorumFailedError(reason))
-        for asked in tuple(self._requests):
-            asked.cancel()
-        self._requests.clear()
+        failure = QuorumFailedError(reason)
+        self._appends.fail_all(failure)
+        for asked in self._requests:
+            if not asked.done():
+                asked.set_exception(failure)
 
     # What it knows.
 
@@ -340,7 +341,9 @@ class QuorumNode:
         self._step(Resign(epoch, reason))
 
     async def ask(self, request: Request) -> Response:
-        """The core's answer to a request from another node."""
+        """The core's answer to a request from another node. QuorumFailedError, also when this replica stops before the
+        answer: whoever asks is not cancelled by that.
+        """
         self._check_running()
         answer: asyncio.Future[Response] = self._loop.create_future()
         self._requests[answer] = None

@@ -14,7 +14,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.requests import BROKER_ENDPOINTS, cluster_of
 from tierfetch.quorum.core.config import MetadataLogConfig
 from tierfetch.quorum.core.errors import BufferFullError, NotLeaderError, QuorumFailedError, QuorumStartError
-from tierfetch.quorum.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from tierfetch.quorum.core.messages import DescribeQuorumRequest, DescribeQuorumResponse, UpgradeKRaftVersionRequest
 from tierfetch.quorum.core.state import LeaderAndEpoch, RaftState
 from tierfetch.tests.messages import request_of
 from tierfetch.tests.quorum.nodes import CLUSTER, TIMEOUT_S, Quorum, Replica, now_ms
@@ -24,6 +24,17 @@ OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 async def append(replica: Replica, *records: bytes) -> int:
     return await replica.node.append_and_commit(replica.node.status.leader_and_epoch.epoch, list(records))
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, replica: Replica) -> None:
+    real = OsFile.sync
+
+    async def sync(file: OsFile) -> None:
+        if file.path.is_relative_to(replica.log_directory):
+            raise OSError(errno.ENOSPC, "No space left on device", str(file.path))
+        await real(file)
+
+    monkeypatch.setattr(OsFile, "sync", sync)
 
 
 async def append_somewhere(quorum: Quorum, record: bytes) -> Replica:
@@ -197,15 +208,7 @@ async def test_Q7_a_full_disk_in_an_fsync_stops_the_replica_and_loses_nothing(
         await quorum.start()
         leader = await quorum.leader()
         await append(leader, b"safe")
-        broken = leader.log_directory
-        real = OsFile.sync
-
-        async def sync(file: OsFile) -> None:
-            if file.path.is_relative_to(broken):
-                raise OSError(errno.ENOSPC, "No space left on device", str(file.path))
-            await real(file)
-
-        monkeypatch.setattr(OsFile, "sync", sync)
+        fill_disk(monkeypatch, leader)
         node = leader.node
         with pytest.raises((QuorumFailedError, NotLeaderError)):
             await append(leader, b"unsafe")
@@ -404,6 +407,19 @@ async def test_stopping_twice_does_no_harm(tmp_path: Path) -> None:
         await node.stop()
         with pytest.raises(QuorumFailedError):
             await node.append(1, [b"x"])
+
+
+async def test_who_waits_for_a_replica_that_fails_is_told_and_not_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        leader = await quorum.leader()
+        await append(leader, b"a leader that has committed nothing changes no voters")
+        fill_disk(monkeypatch, leader)
+        upgrade = UpgradeKRaftVersionRequest(epoch=leader.node.status.leader_and_epoch.epoch, level=1)
+        with pytest.raises(QuorumFailedError, match="No space left on device"):
+            await leader.node.ask(upgrade)
 
 
 async def test_Q12_the_documents_metrics_by_name(tmp_path: Path) -> None:
