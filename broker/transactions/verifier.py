@@ -11,8 +11,9 @@
 * The guard is taken first. If the transaction ends between the coordinator's word and the append, the marker voids it.
 * An addition may wait for the markers of the transaction before, which void the guard too. Then it is asked for again
   with a new one, as what the coordinator said was said after those markers.
-* Batches of one producer for one partition that wait share one question, and continue in their order: one that came
-  later never overtakes.
+* Batches of one producer for one partition that wait share one question, and continue in their order. Until the last of
+  them has continued, what comes waits behind it, even if an earlier batch has opened the transaction in the log: none
+  overtakes. A producer that is told of batch 2, and then that batch 3 was out of order, gives up its transaction.
 * One question for each transactional id is under way, for any number of partitions; what comes meanwhile shares the
   next.
 
@@ -85,9 +86,37 @@ class _Verdict(NamedTuple):
     guard: object | None = None
 
 
-class _Asked(NamedTuple):
-    producers: ProducerStateManager
-    verdict: asyncio.Future[_Verdict]
+class _Asked:
+    """What is asked for one partition, and the batches that wait for the answer, in their order."""
+
+    __slots__ = ("_turns", "producers", "verdict")
+
+    def __init__(self, producers: ProducerStateManager) -> None:
+        self.producers = producers
+        self.verdict: _Verdict | None = None
+        self._turns: dict[asyncio.Future[None], None] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the answer is there, and nobody has still to continue with it."""
+        return self.verdict is not None and not self._turns
+
+    async def turn(self) -> None:
+        """Wait for the verdict, and until those that came earlier have continued."""
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[None] = loop.create_future()
+        self._turns[mine] = None
+        if self.verdict is not None:
+            loop.call_soon(_continue, mine)  # behind those that were woken already
+        try:
+            await mine
+        finally:
+            del self._turns[mine]
+
+    def answer(self, verdict: _Verdict) -> None:
+        self.verdict = verdict
+        for turn in self._turns:
+            _continue(turn)
 
 
 @dataclass(slots=True)
@@ -113,7 +142,7 @@ class TransactionVerifier:
         self._client = client
         self._address_of = address_of
         self._waiting: dict[Question, _Waiting] = {}
-        self._in_flight: dict[tuple[TopicPartition, Question], asyncio.Future[_Verdict]] = {}
+        self._in_flight: dict[tuple[TopicPartition, Question], _Asked] = {}
 
     async def verify(self, partition: Partition, question: Question, *, knows_abortable: bool) -> object | None:
         """Return the guard for the append. Raise KafkaError as in the module's table."""
@@ -124,7 +153,7 @@ class TransactionVerifier:
         asked = self._in_flight.get((name, question))
         if asked is None and producers.is_ongoing(producer.producer_id, producer.epoch):
             return ONGOING
-        error, guard = await asyncio.shield(asked or self._ask(name, question, producers))
+        error, guard = await self._verdict(name, question, asked or self._ask(name, question, producers))
         if error is not ErrorCode.none:
             raise _refusal(name, question, error, knows_abortable=knows_abortable)
         return guard
@@ -136,16 +165,25 @@ class TransactionVerifier:
             runner.cancel()
         await asyncio.gather(*runners, return_exceptions=True)
 
-    def _ask(
-        self, name: TopicPartition, question: Question, producers: ProducerStateManager
-    ) -> asyncio.Future[_Verdict]:
-        verdict: asyncio.Future[_Verdict] = asyncio.get_running_loop().create_future()
-        self._in_flight[name, question] = verdict
+    async def _verdict(self, name: TopicPartition, question: Question, asked: _Asked) -> _Verdict:
+        try:
+            await asked.turn()
+        finally:
+            self._forget_if_over(name, question, asked)
+        assert asked.verdict is not None
+        return asked.verdict
+
+    def _forget_if_over(self, name: TopicPartition, question: Question, asked: _Asked) -> None:
+        if asked.is_over:
+            del self._in_flight[name, question]
+
+    def _ask(self, name: TopicPartition, question: Question, producers: ProducerStateManager) -> _Asked:
+        asked = self._in_flight[name, question] = _Asked(producers)
         waiting = self._waiting.setdefault(question, _Waiting())
-        waiting.partitions[name] = _Asked(producers, verdict)
+        waiting.partitions[name] = asked
         if waiting.runner is None:
             waiting.runner = asyncio.create_task(self._run(question, waiting), name="verify-transaction")
-        return verdict
+        return asked
 
     async def _run(self, question: Question, waiting: _Waiting) -> None:
         partitions: dict[TopicPartition, _Asked] = {}
@@ -158,15 +196,12 @@ class TransactionVerifier:
         finally:
             del self._waiting[question]
             for name, asked in (*partitions.items(), *waiting.partitions.items()):
-                if not asked.verdict.done():
+                if asked.verdict is None:
                     self._settle(name, question, asked, _Verdict(ErrorCode.coordinator_not_available))
 
     def _settle(self, name: TopicPartition, question: Question, asked: _Asked, verdict: _Verdict) -> None:
-        """Continue the batches that wait. One that comes from now on asks anew: it would find a future that is done,
-        and overtake those, which continue a turn of the loop later.
-        """
-        del self._in_flight[name, question]
-        asked.verdict.set_result(verdict)
+        asked.answer(verdict)
+        self._forget_if_over(name, question, asked)  # all who waited may have given up
 
     async def _verdicts(
         self, question: Question, partitions: Mapping[TopicPartition, _Asked]
@@ -254,6 +289,11 @@ class TransactionVerifier:
             for topic in transaction.topic_results
             for result in topic.results_by_partition
         }
+
+
+def _continue(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
 
 
 def _refusal(name: TopicPartition, question: Question, error: ErrorCode, *, knows_abortable: bool) -> KafkaError:

@@ -99,14 +99,17 @@ async def test_a_batch_of_an_open_transaction_does_not_overtake_one_that_waits()
     await verify.close()
 
 
-async def test_a_batch_that_comes_as_the_answer_does_overtakes_none() -> None:
-    """One comes in each turn of the loop, so one comes between the answer and those that wait for it."""
+@pytest.mark.parametrize("opens", [False, True], ids=["not in the log yet", "the first one opens it in the log"])
+async def test_a_batch_that_comes_as_the_answer_does_overtakes_none(opens: bool) -> None:
+    """One comes in each turn of the loop, so one comes between each answer and those that wait for it."""
     other = OtherBroker()
     verify, hosted, order = verifier(other), partition(), list[int]()
 
     async def batch(number: int) -> None:
         await verify.verify(hosted, ADDING, knows_abortable=True)
         order.append(number)
+        if opens and number == 0:
+            hosted.log.state.producers.apply(transactional())
 
     async with asyncio.TaskGroup() as group:
         for number in range(40):
@@ -115,6 +118,20 @@ async def test_a_batch_that_comes_as_the_answer_does_overtakes_none() -> None:
             if number == 10:
                 other.may_answer.set()
     assert order == sorted(order)
+
+
+async def test_what_all_have_given_up_is_asked_again() -> None:
+    other = OtherBroker()
+    verify, hosted = verifier(other), partition()
+    given_up = asyncio.create_task(verify.verify(hosted, QUESTION, knows_abortable=True))
+    await until(lambda: len(other.asked) == 1)
+    given_up.cancel()
+    other.may_answer.set()
+    await asyncio.gather(given_up, return_exceptions=True)
+    for _ in range(5):  # the turns of the loop that the answer takes
+        await asyncio.sleep(0)
+    await verify.verify(hosted, QUESTION, knows_abortable=True)
+    assert len(other.asked) == 2
 
 
 async def test_partitions_that_wait_share_the_next_question() -> None:
