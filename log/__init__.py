@@ -3,6 +3,7 @@
 It knows no other node and no remote store.
 
 partition_log  is one replica's log behind one class. Begin here.
+in_order       keeps steps in order that not all of them take.
 embedded       is a log for a program without a broker: the public calls of docs/library.md.
 replica/       holds the parts of that class: append, read, trim, truncate, recover.
 core/          holds the formats and rules that need no disk.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         verify_log,
         verify_log_on,
     )
+    from .in_order import InOrder
     from .partition_log import LogAppendInfo, LogLocation, PartitionLog, TimestampAndOffset
 
 _EMBEDDED = (
@@ -41,9 +43,11 @@ _EMBEDDED = (
 )
 _PUBLIC = dict.fromkeys(_EMBEDDED, "embedded")
 _INNER = {name: "partition_log" for name in ("LogAppendInfo", "LogLocation", "PartitionLog", "TimestampAndOffset")}
+_INNER["InOrder"] = "in_order"
 
 __all__ = [
     "EmbeddedLog",
+    "InOrder",
     "LogAppendInfo",
     "LogLocation",
     "LogSummary",

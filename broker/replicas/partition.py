@@ -20,7 +20,7 @@ from collections.abc import Awaitable
 from typing import Final, NamedTuple, Protocol
 
 from ...fetcher.core import FetchPosition, FollowerFetch
-from ...log import LogAppendInfo, PartitionLog
+from ...log import InOrder, LogAppendInfo, PartitionLog
 from ...log.core import AppendOrigin, check_size
 from ...protocol import ErrorCode, KafkaError, TopicIdPartition, TopicPartition
 from ...protocol.records import decompressed_bytes_max
@@ -73,7 +73,7 @@ class Partition:
         self._services = services
         self._listener = listener
         self._committed = OffsetWaiters()
-        self._recompression = asyncio.Lock()
+        self._recompression = InOrder()
         """Keeps appends that wait for a thread in their order."""
         self._ends = (-1, -1)
         """The log's end and its settled end as a leader last saw them."""
@@ -209,7 +209,7 @@ class Partition:
         try:
             # From the check of the room to here without an await: what comes at the same time must find it taken.
             with keeper.writing(len(data)):
-                if origin is AppendOrigin.CLIENT and self.log.state.config.compression_type != KEEP:
+                if origin is AppendOrigin.CLIENT and (self._recompresses or not self._recompression.is_empty):
                     # Threads end in any order; sequence numbers of one producer must not.
                     async with self._recompression:
                         size_bytes, data = len(data), await self._recompressed(data)
@@ -219,7 +219,13 @@ class Partition:
         except KafkaError as error:
             raise verdict(error, is_heard=self._services.view.is_heard) from error
 
+    @property
+    def _recompresses(self) -> bool:
+        return self.log.state.config.compression_type != KEEP
+
     async def _recompressed(self, data: memoryview) -> memoryview:
+        if not self._recompresses:
+            return data
         config = self.log.state.config
         check_size(len(data), config)
         bytes_max = decompressed_bytes_max(config.max_message_bytes)

@@ -13,7 +13,7 @@
   with a new one, as what the coordinator said was said after those markers.
 * Batches of one producer for one partition that wait share one question, and continue in their order. Until the last of
   them has continued, what comes waits behind it, even if an earlier batch has opened the transaction in the log: none
-  overtakes. A producer that is told of batch 2, and then that batch 3 was out of order, gives up its transaction.
+  overtakes. A producer whose batch 3 is refused as out of order after batch 2 was accepted gives up its transaction.
 * One question for each transactional id is under way, for any number of partitions; what comes meanwhile shares the
   next.
 
@@ -98,7 +98,7 @@ class _Asked:
 
     @property
     def is_over(self) -> bool:
-        """Whether the answer is there, and nobody has still to continue with it."""
+        """Whether the answer is there, and all who waited have continued."""
         return self.verdict is not None and not self._turns
 
     async def turn(self) -> None:

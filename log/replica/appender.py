@@ -33,6 +33,7 @@ from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
 from ..core.producer_state import AppendOrigin, BatchMetadata
 from ..core.validation import check_follower_batches, check_follower_order, check_key, check_leader_batch
 from ..disk.port import Buffer
+from ..in_order import InOrder
 from ..segment.batch_scan import Markers, end_transaction_markers
 from .flusher import Flusher
 from .state import LogState
@@ -62,8 +63,7 @@ class Appender:
         self._state = state
         self._flusher = flusher
         self.pipeline = WritePipeline(state.publish, self._fail_writes)
-        self._checks = asyncio.Lock()
-        """Held while the records of a batch are checked: batches enter the log in the order of their arrival."""
+        self._checks = InOrder()
 
     async def append_as_leader(
         self,
@@ -83,9 +83,10 @@ class Appender:
         header = check_leader_batch(data, state.config, origin, now_ms)
         is_append_time = state.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         markers = end_transaction_markers(data, [header])
-        if state.config.is_compacted and origin is AppendOrigin.CLIENT:
+        if origin is AppendOrigin.CLIENT and (state.config.is_compacted or not self._checks.is_empty):
             async with self._checks:
-                await _check_keys(data, header, state.config)
+                if state.config.is_compacted:
+                    await _check_keys(data, header, state.config)
         # No wait in between: the gate is taken in the order in which the checks were.
         await state.gate.acquire()
         try:

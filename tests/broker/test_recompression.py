@@ -55,3 +55,15 @@ async def test_topic_is_written_in_its_codec_and_in_order(host: Host) -> None:
         data = await found.read()
     assert parse_header(data).compression is Compression.ZSTD
     assert partition.log.state.log_end_offset == 5
+
+
+async def test_a_batch_that_comes_after_the_config_changed_overtakes_none(host: Host) -> None:
+    partition = await host.topic("t", 1, config=LogConfig(compression_type="zstd"))
+    batches = [batch(b"%d" % number * 50, producer_id=5, sequence=number) for number in range(3)]
+    async with asyncio.TaskGroup() as group:
+        for each in batches[:2]:
+            group.create_task(partition.append(each, AppendOrigin.CLIENT, acks_all=True))
+        await asyncio.sleep(0)
+        partition.log.update_config(LogConfig(compression_type="producer"))
+        group.create_task(partition.append(batches[2], AppendOrigin.CLIENT, acks_all=True))
+    assert partition.log.state.log_end_offset == 3

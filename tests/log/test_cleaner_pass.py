@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -189,6 +190,30 @@ async def test_a_record_without_a_key_is_not_taken_and_goes_where_there_is_one()
     await settled(log)
     await clean(log)
     assert [record.key for record in await uncommitted_view(log)] == [b"a"]
+
+
+async def test_a_batch_that_comes_after_the_policy_changed_overtakes_none_whose_keys_are_checked() -> None:
+    log = await reopened(MemoryDisk())
+    compacted = replace(COMPACT, segment_bytes=1 << 20)
+    log.update_config(compacted)
+    many = [Record(index, NOW_MS, b"%d" % index, b"") for index in range(20_000)]
+    batches = [
+        build_batch(
+            records,
+            base_offset=0,
+            compression=Compression.ZSTD,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+        for records, sequence in ((many, 0), (many[:1], len(many)))
+    ]
+    async with asyncio.TaskGroup() as group:
+        for batch in batches:
+            group.create_task(log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS))
+            await asyncio.sleep(0)
+            log.update_config(replace(compacted, cleanup_policy=frozenset({"delete"})))
+    assert log.state.log_end_offset == len(many) + 1
 
 
 async def test_a_full_map_cleans_what_it_covers_and_the_next_pass_the_rest() -> None:
