@@ -213,7 +213,9 @@ class ProduceHandler:
             transactional_id, Producer(header.producer_id, header.producer_epoch), adds=version >= ADDS_SINCE
         )
         knows_abortable = version >= KNOWS_ABORTABLE_SINCE
-        guard = await self._verifier.verify(partition, question, knows_abortable=knows_abortable)
+        guard = await self._verifier.verify(
+            partition, question, knows_abortable=knows_abortable, sequence=header.base_sequence
+        )
         return TransactionAppend(guard=guard)
 
 

@@ -8,7 +8,9 @@
 | of transaction version 0, 1 | whether the partition was added by its client (part 1) |
 | of transaction version 2 | that it be added now (part 2) |
 
-* The guard is taken first. If the transaction ends between the coordinator's word and the append, the marker voids it.
+* The guard is taken first. If the transaction ends between the answer and the append, the marker voids it.
+* The guard knows the lowest sequence: where the first batch is refused for a moment, as its coordinator cannot be
+  asked, the second one does not open the transaction in the log.
 * An addition may wait for the markers of the transaction before, which void the guard too. Then it is asked for again
   with a new one, as what the coordinator said was said after those markers.
 * Batches of one producer for one partition that wait share one question, and continue in their order. Until the last of
@@ -35,7 +37,7 @@ from dataclasses import field
 from typing import Final, NamedTuple
 
 from ...light_dataclass import dataclass
-from ...log.core import ProducerStateManager
+from ...log.core import NO_SEQUENCE, ProducerStateManager
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -89,10 +91,12 @@ class _Verdict(NamedTuple):
 class _Asked:
     """What is asked for one partition, and the batches that wait for the answer, in their order."""
 
-    __slots__ = ("_turns", "producers", "verdict")
+    __slots__ = ("_turns", "producers", "sequence", "verdict")
 
-    def __init__(self, producers: ProducerStateManager) -> None:
+    def __init__(self, producers: ProducerStateManager, sequence: int) -> None:
         self.producers = producers
+        self.sequence = sequence
+        """The lowest of those that wait; -1: they have none."""
         self.verdict: _Verdict | None = None
         self._turns: dict[asyncio.Future[None], None] = {}
 
@@ -144,8 +148,12 @@ class TransactionVerifier:
         self._waiting: dict[Question, _Waiting] = {}
         self._in_flight: dict[tuple[TopicPartition, Question], _Asked] = {}
 
-    async def verify(self, partition: Partition, question: Question, *, knows_abortable: bool) -> object | None:
-        """Return the guard for the append. Raise KafkaError as in the module's table."""
+    async def verify(
+        self, partition: Partition, question: Question, *, knows_abortable: bool, sequence: int = NO_SEQUENCE
+    ) -> object | None:
+        """Return the guard for the append of a batch that begins with `sequence`. Raise KafkaError as in the module's
+        table.
+        """
         if not self._coordinator.settings.is_verified and not question.adds:
             return None
         name, producer = partition.partition.topic_partition, question.producer
@@ -153,7 +161,11 @@ class TransactionVerifier:
         asked = self._in_flight.get((name, question))
         if asked is None and producers.is_ongoing(producer.producer_id, producer.epoch):
             return ONGOING
-        error, guard = await self._verdict(name, question, asked or self._ask(name, question, producers))
+        producers.guard(producer.producer_id, producer.epoch, sequence)
+        if asked is None:
+            asked = self._ask(name, question, producers, sequence)
+        asked.sequence = min(asked.sequence, sequence)
+        error, guard = await self._verdict(name, question, asked)
         if error is not ErrorCode.none:
             raise _refusal(name, question, error, knows_abortable=knows_abortable)
         return guard
@@ -177,8 +189,8 @@ class TransactionVerifier:
         if asked.is_over:
             del self._in_flight[name, question]
 
-    def _ask(self, name: TopicPartition, question: Question, producers: ProducerStateManager) -> _Asked:
-        asked = self._in_flight[name, question] = _Asked(producers)
+    def _ask(self, name: TopicPartition, question: Question, producers: ProducerStateManager, sequence: int) -> _Asked:
+        asked = self._in_flight[name, question] = _Asked(producers, sequence)
         waiting = self._waiting.setdefault(question, _Waiting())
         waiting.partitions[name] = asked
         if waiting.runner is None:
@@ -210,7 +222,10 @@ class TransactionVerifier:
         producer, concurrent = question.producer, ErrorCode.concurrent_transactions
         left = ADD_RETRIES if question.adds else 0
         while True:
-            guards = {name: asked.producers.guard(producer.producer_id) for name, asked in partitions.items()}
+            guards = {
+                name: asked.producers.guard(producer.producer_id, producer.epoch, asked.sequence)
+                for name, asked in partitions.items()
+            }
             codes = await self._answers(question, frozenset(partitions))
             is_early = concurrent in codes.values()
             if question.adds:

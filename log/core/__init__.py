@@ -76,7 +76,7 @@ from .index import (
     TransactionIndex,
 )
 from .producer_snapshot import decode_snapshot, decoded_slices, encode_snapshot
-from .producer_state import AppendOrigin, ProducerStateEntry
+from .producer_state import NO_SEQUENCE, AppendOrigin, ProducerStateEntry
 from .producers import OpenTransaction, ProducerStateManager
 from .replica_copy import Restart
 from .segment_indexes import SegmentIndexes
@@ -117,6 +117,7 @@ __all__ = [
     "LOG_START_OFFSET_CHECKPOINT",
     "LOG_SUFFIX",
     "META_PROPERTIES",
+    "NO_SEQUENCE",
     "NO_TIMESTAMP",
     "OFFSET_INDEX_SUFFIX",
     "PARTITION_METADATA",

@@ -18,6 +18,9 @@ States of a transaction:
 * A guard keeps a batch out that was verified to be in an ongoing transaction (KIP-890) when that transaction has ended
   since: it is taken before the verification, and a marker of the producer makes it void. Otherwise the batch would open
   a transaction that nothing ends. Guards are not kept in snapshots: they are void with the leadership that gave them.
+* The guard also knows the lowest sequence that was to be verified, and only a batch with that one opens the
+  transaction. A producer that the log does not know may begin at any sequence: its second batch would be taken where
+  the first was refused for a moment.
 * Snapshot at an offset + replay of the log from there = replay of the whole log, except that of each producer only the
   last batch is remembered, and of completed transactions none (they are below the high watermark by then).
 
@@ -39,7 +42,15 @@ from .errors import CorruptFileError
 from .index import AbortedTransaction
 from .packed_producer import PackedEntry, is_idle, pack_entry, unpack_entry
 from .producer_snapshot import ProducerSnapshot, decoded_slices
-from .producer_state import NO_EPOCH, AppendOrigin, BatchMetadata, ProducerStateEntry, check_batch, check_marker
+from .producer_state import (
+    NO_EPOCH,
+    NO_SEQUENCE,
+    AppendOrigin,
+    BatchMetadata,
+    ProducerStateEntry,
+    check_batch,
+    check_marker,
+)
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 """Kafka's default for `producer.id.expiration.ms`."""
@@ -55,6 +66,23 @@ RECENT_MAX: Final = 16
 
 EXPIRE_SLICE: Final = 2_048
 """The number of producers whose age is looked at in one go: about a millisecond."""
+
+
+class Guard:
+    """The batches of a producer that are verified at a time; `lowest_sequence` is that of the newest epoch among them,
+    -1 where batches have none. Two guards are the same only if they are one.
+    """
+
+    __slots__ = ("_epoch", "lowest_sequence")
+
+    def __init__(self, epoch: int, sequence: int) -> None:
+        self._epoch = epoch
+        self.lowest_sequence = sequence
+
+    def note(self, epoch: int, sequence: int) -> None:
+        """Another batch is about to be verified."""
+        if epoch > self._epoch or (epoch == self._epoch and sequence < self.lowest_sequence):
+            self._epoch, self.lowest_sequence = epoch, sequence
 
 
 class OpenTransaction(NamedTuple):
@@ -122,7 +150,7 @@ class ProducerStateManager:
         producers_max: int = PRODUCERS_MAX,
     ) -> None:
         self._entries: dict[int, PackedEntry] = {}
-        self._guards: dict[int, object] = {}
+        self._guards: dict[int, Guard] = {}
         self._recent: dict[int, ProducerStateEntry] = {}
         """The entries that were unpacked or stored last: a check is followed by its apply, a batch by the next one."""
         self._producers_max = producers_max
@@ -211,13 +239,16 @@ class ProducerStateManager:
         entry = self._entry(producer_id)
         return entry.current_txn_first_offset is not None and entry.producer_epoch == producer_epoch
 
-    def guard(self, producer_id: int) -> object:
-        """Return what `check` needs of a batch that opens a transaction, to be taken before it is verified."""
+    def guard(self, producer_id: int, producer_epoch: int, sequence: int) -> Guard:
+        """Return what `check` needs of a batch that opens a transaction, to be taken before it is verified. `sequence`
+        is the first of the batch, -1 if it has none.
+        """
         guard = self._guards.get(producer_id)
         if guard is None:
             if len(self._guards) >= GUARDS_MAX:
                 del self._guards[next(iter(self._guards))]
-            guard = self._guards[producer_id] = object()
+            guard = self._guards[producer_id] = Guard(producer_epoch, sequence)
+        guard.note(producer_epoch, sequence)
         return guard
 
     def admits(self, producer_id: int, producer_epoch: int, guard: object | None) -> bool:
@@ -250,12 +281,25 @@ class ProducerStateManager:
             duplicate = entry.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
             if duplicate is None:
                 check_batch(entry, header, origin)
-                if guard is not None and not self.admits(header.producer_id, header.producer_epoch, guard):
-                    raise _ended_since(header)
+                if guard is not None:
+                    self._check_guard(header, guard)
             return duplicate
         if marker is not None and origin is not AppendOrigin.REPLICATION:
             check_marker(entry, header, marker, transaction_version)
         return None
+
+    def _check_guard(self, header: BatchHeader, guard: object) -> None:
+        if not self.admits(header.producer_id, header.producer_epoch, guard):
+            raise _ended_since(header)
+        lowest = guard.lowest_sequence if isinstance(guard, Guard) else NO_SEQUENCE
+        if NO_SEQUENCE < lowest < header.base_sequence and not self.is_ongoing(
+            header.producer_id, header.producer_epoch
+        ):
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {header.base_sequence} cannot "
+                f"open a transaction whose batch with sequence {lowest} came before it and is not in the log",
+            )
 
     def apply(self, header: BatchHeader, *, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
         """Apply a batch of the log; return the transaction that it completed, or None.

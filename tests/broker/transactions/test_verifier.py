@@ -21,7 +21,7 @@ from tierfetch.protocol.messages.transactions import (
 )
 from tierfetch.protocol.net import Address
 from tierfetch.tests.broker.waiting import until
-from tierfetch.tests.log.test_producers import end, marker_batch, transactional
+from tierfetch.tests.log.test_producers import CLIENT, end, marker_batch, transactional
 
 PRODUCER = Producer(7, 0)
 QUESTION = Question("tx", PRODUCER, adds=False)
@@ -134,6 +134,22 @@ async def test_what_all_have_given_up_is_asked_again() -> None:
     assert len(other.asked) == 2
 
 
+async def test_what_was_refused_for_a_moment_still_comes_first() -> None:
+    other = OtherBroker()
+    other.codes = [ErrorCode.coordinator_load_in_progress]
+    other.may_answer.set()
+    verify, hosted = verifier(other), partition()
+    with pytest.raises(KafkaError) as refused:
+        await verify.verify(hosted, ADDING, knows_abortable=True, sequence=0)
+    assert refused.value.code is ErrorCode.not_enough_replicas
+    producers = hosted.log.state.producers
+    guard = await verify.verify(hosted, ADDING, knows_abortable=True, sequence=8)
+    with pytest.raises(KafkaError, match="batch with sequence 0 came before it"):
+        producers.check(transactional(sequence=8), CLIENT, guard=guard)
+    guard = await verify.verify(hosted, ADDING, knows_abortable=True, sequence=0)
+    assert producers.check(transactional(), CLIENT, guard=guard) is None
+
+
 async def test_partitions_that_wait_share_the_next_question() -> None:
     other = OtherBroker()
     verify = verifier(other)
@@ -155,7 +171,7 @@ async def test_one_that_gives_up_does_not_take_the_others_with_it() -> None:
     await until(lambda: len(other.asked) == 1)
     tasks[0].cancel()
     other.may_answer.set()
-    assert await tasks[1] is hosted.log.state.producers.guard(PRODUCER.producer_id)
+    assert await tasks[1] is hosted.log.state.producers.guard(PRODUCER.producer_id, 0, -1)
 
 
 async def test_an_addition_holds_although_the_marker_of_the_transaction_before_comes_meanwhile() -> None:
