@@ -134,6 +134,10 @@ class SimClient:
         _check(answer.error_code, "InitProducerId")
         return answer.producer_id, answer.producer_epoch
 
+    async def locate(self, partition: TopicPartition) -> None:
+        """Learn who leads, so that batches which are sent at once go in their order. AttemptFailedError, KafkaError."""
+        await self._leader(partition)
+
     async def produce(self, partition: TopicPartition, batch: bytes, acks: int) -> int:
         """The base offset."""
         return (await self.produce_where(partition, batch, acks))[1]

@@ -6,13 +6,16 @@
 |                     |                                            | initialized again, with a bumped epoch            |
 | 2 (KIP-890)         | with Produce, TxnOffsetCommit              | each end bumps the epoch                          |
 
-A batch whose outcome is not known is sent again under its sequence; so is EndTxn, until it is certain. Sends and ends
-go into the history, as those of all producers.
+What goes to one partition is cut into batches that are in flight together, as Java's are. A batch whose outcome is not
+known is sent again under its sequence, once no older one is under way; so is EndTxn, until it is certain. Sends and
+ends go into the history, as those of all producers. A batch that is out of order although all older ones are
+acknowledged is judged as one that was refused for its sequence (`judges.core.client_answers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Final, TypeVar
 
@@ -30,7 +33,13 @@ from ....protocol.messages.transactions import (
     TxnOffsetCommitRequestTopic,
 )
 from ....protocol.records import Compression, Record, build_batch
-from ...judges.core.events import CommitAsked, OffsetCommitted, ProducerInitialized, TransactionCommitted
+from ...judges.core.events import (
+    CommitAsked,
+    OffsetCommitted,
+    ProducerInitialized,
+    SequenceRefused,
+    TransactionCommitted,
+)
 from ...judges.core.history import ACKS_ALL, Send, TransactionEnd
 from ...machine.clock import EPOCH_MS
 from ..client import AttemptFailedError, SimClient
@@ -54,6 +63,10 @@ TIMEOUTS_MS: Final = (4_000, 12_000)
 PRODUCE_MAX: Final = {1: 11, 2: None}
 OFFSETS_MAX: Final = {1: 4, 2: None}
 END_MAX: Final = {1: 4, 2: None}
+IN_FLIGHT_MAX: Final = 5
+"""Batches of one transaction for one partition."""
+ANSWER_TURNS: Final = 4
+"""The turns of the loop from an answer until the task that waits for it is done."""
 
 
 class TransactionalProducer:
@@ -107,10 +120,37 @@ class TransactionalProducer:
         self._shared.publish(ProducerInitialized(self.transactional_id, *self._producer, asked_ms, self.name))
 
     async def produce(self, partition: TopicPartition, values: tuple[int, ...]) -> None:
-        """Send a batch until it is in the log. Raise AbortableError or SupersededError."""
-        producer = self._known()
+        """Send batches, several at a time, until all are in the log. Raise AbortableError or SupersededError."""
         await self._add(partition)
-        sequence = self._sequences.get(partition, 0)
+        await self._locate(partition)
+        flights: list[asyncio.Task[None]] = []
+        try:
+            for send, batch in [self._prepare(partition, some) for some in self._parts(values)]:
+                flights.append(asyncio.create_task(self._fly(partition, send, batch, tuple(flights))))
+            for flight in flights:
+                await flight
+        finally:
+            for flight in flights:
+                flight.cancel()
+            await asyncio.gather(*flights, return_exceptions=True)
+
+    async def _locate(self, partition: TopicPartition) -> None:
+        attempt = Retries(self._rng)
+        while True:
+            try:
+                return await self._client.locate(partition)
+            except AttemptFailedError:
+                await attempt.back_off()
+            except KafkaError as error:
+                self._check_send(error)
+                await attempt.back_off()
+
+    def _parts(self, values: tuple[int, ...]) -> list[tuple[int, ...]]:
+        size = -(-len(values) // self._rng.randint(1, IN_FLIGHT_MAX))
+        return [values[at : at + size] for at in range(0, len(values), size)]
+
+    def _prepare(self, partition: TopicPartition, values: tuple[int, ...]) -> tuple[Send, bytes]:
+        producer, sequence = self._known(), self._sequences.get(partition, 0)
         send = Send(
             self.name,
             str(partition),
@@ -133,10 +173,13 @@ class TransactionalProducer:
             base_sequence=sequence,
             is_transactional=True,
         )
-        await self._send(partition, send, batch)
         self._sequences[partition] = sequence + len(values)
+        return send, batch
 
-    async def _send(self, partition: TopicPartition, send: Send, batch: bytes) -> None:
+    async def _fly(
+        self, partition: TopicPartition, send: Send, batch: bytes, older: Sequence[asyncio.Task[None]]
+    ) -> None:
+        """Send a batch until it is in the log; again only when no older one is under way."""
         attempt = Retries(self._rng)
         while True:
             asked_ms = self._shared.now_ms()
@@ -145,16 +188,30 @@ class TransactionalProducer:
             except AttemptFailedError:
                 await attempt.back_off()
             except KafkaError as error:
-                self._check_send(error)
+                if error.code is ErrorCode.out_of_order_sequence_number:
+                    await self._judge_order(partition, send, older)
+                else:
+                    self._check_send(error)
                 await attempt.back_off()
             else:
                 return send.ok(base_offset, asked_ms, self._shared.now_ms())
+            for flight in older:
+                await asyncio.wait([flight])
+
+    async def _judge_order(self, partition: TopicPartition, send: Send, older: Sequence[asyncio.Task[None]]) -> None:
+        """As Java's producer: out of order is for good once all older ones are acknowledged. Raise AbortableError."""
+        for _ in range(ANSWER_TURNS):  # answers come in order: let those that came before this one be seen
+            await asyncio.sleep(0)
+        if all(_is_acknowledged(flight) for flight in older):
+            send.reason = ErrorCode.out_of_order_sequence_number.name
+            self._shared.publish(SequenceRefused(partition, send))
+            raise AbortableError(f"{partition}: sequence {send.sequence} is out of order")
 
     def _check_send(self, error: KafkaError) -> None:
         """Raise what ends the transaction; return if the batch may be sent again."""
         if error.code in SUPERSEDED:
             raise SupersededError(str(error))
-        if error.code in ABORTABLE or error.code is ErrorCode.out_of_order_sequence_number:
+        if error.code in ABORTABLE:
             raise AbortableError(str(error))
         if error.code is ErrorCode.invalid_timestamp and self._shared.were_clocks_set():
             return
@@ -294,3 +351,7 @@ class TransactionalProducer:
 
     def _check(self, code: ErrorCode, what: str) -> None:
         self._coordinators.check(OF_TRANSACTIONS, self.transactional_id, code, f"{self.name}: {what}")
+
+
+def _is_acknowledged(flight: asyncio.Task[None]) -> bool:
+    return flight.done() and not flight.cancelled() and flight.exception() is None
