@@ -22,6 +22,7 @@ from tierfetch.broker.groups.core.events import MemberIdentity, Now
 from tierfetch.broker.groups.core.group_state import GroupSettings, GroupState
 from tierfetch.broker.groups.core.records import GroupKey, GroupRecord, GroupValue, MemberValue, OffsetKey, OffsetValue
 from tierfetch.broker.groups.core.shard import Incarnation, MayGo, Shard, incarnation_of
+from tierfetch.broker.groups.core.share.state import ShareGroup
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
 
@@ -134,6 +135,19 @@ def test_a_group_that_is_not_there_begins_with_a_commit_without_a_generation() -
     now = Now(0, 0)
     assert shard().judge_commit("g", MemberIdentity(""), -1, now, []) is ErrorCode.none
     assert shard().judge_commit("g", MemberIdentity("a"), 1, now, []) is ErrorCode.illegal_generation
+
+
+def test_a_producer_that_names_no_member_commits_for_any_group_but_a_share_group() -> None:
+    read, now = shard(group(members=("a",))), Now(0, 0)
+    read.shares["s"] = ShareGroup("s")
+
+    def judged(name: str, member: str = "", generation: int = -1) -> ErrorCode:
+        return read.judge_commit(name, MemberIdentity(member), generation, now, [], in_transaction=True)
+
+    assert judged("g") is ErrorCode.none
+    assert judged("g", generation=3) is ErrorCode.unknown_member_id
+    assert judged("g", "a", 3) is ErrorCode.none
+    assert judged("s") is ErrorCode.group_id_not_found
 
 
 def test_what_may_be_deleted() -> None:

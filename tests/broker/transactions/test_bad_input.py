@@ -155,6 +155,21 @@ async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_t
     assert await one.committed("g") == {"t-0": 1}
 
 
+async def test_A2_a_member_of_a_generation_without_an_assignment_yet_commits_in_a_transaction(
+    nodes: Nodes, client: KafkaClient
+) -> None:
+    """As with Kafka: REBALANCE_IN_PROGRESS would end a producer."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    one = await ready(nodes, 1)
+    member = (await one.enter("g")).member_id
+    assert await one.commit(1, "g", member=member, generation=1) is ErrorCode.rebalance_in_progress
+    producer = Producer(nodes, client)
+    await producer.init()
+    assert list(codes_in(await producer.send(1, offset_of(producer, member, 1), 5))) == [NONE]
+    assert list(codes_in(await producer.send(1, offset_of(producer, member, 0), 5))) == [ErrorCode.illegal_generation]
+
+
 def verified_late(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
     """Let verifications return once the second event is set; the first one says that one is under way."""
     asked, may_return, verify = asyncio.Event(), asyncio.Event(), TransactionVerifier.verify
