@@ -247,10 +247,8 @@ class Shard:
         group = self.consumers.get(group_id)
         return [GroupRecord(GroupKey(group_id), None)] if group is None else group.tombstones()
 
-    def is_over(self, group_id: str) -> bool:
-        """Return whether a group has neither members nor offsets: its metadata would stay for ever."""
-        if group_id in self.offsets:
-            return False
+    def ends_with_offsets(self, group_id: str) -> bool:
+        """Return whether a group has no members: without offsets its metadata would stay for ever."""
         group, consumers = self.groups.get(group_id), self.consumers.get(group_id)
         return (group is not None and group.is_idle) or (consumers is not None and not consumers.members)
 

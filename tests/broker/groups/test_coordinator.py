@@ -305,10 +305,47 @@ async def test_a_client_may_let_its_offsets_expire(nodes: Nodes, one: Coordinato
     assert active.shard.groups == {}
 
 
-async def commit_for_now(one: Coordinator, group: str) -> None:
+async def test_a_group_expires_with_its_last_offsets_in_one_batch(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever coordinates next finds all of it, or nothing."""
+    await nodes.topic("u", 1)
+    for topic in ("t", "u"):
+        await commit_for_now(one, "g", topic)
+    (active,) = nodes[1].groups.shards
+    end_offset, append, appended = active.partition.log.state.log_end_offset, active.partition.append, 0
+
+    async def noted(*args: Any, **options: Any) -> LogAppendInfo:
+        nonlocal appended
+        appended += 1
+        return await append(*args, **options)
+
+    monkeypatch.setattr(active.partition, "append", noted)
+    await nodes[1].groups.expire(active)
+    assert (appended, active.partition.log.state.log_end_offset - end_offset) == (1, 3)
+    assert (active.shard.groups, active.shard.offsets) == ({}, {})
+
+
+async def test_a_group_that_could_not_expire_is_as_it_was(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await commit_for_now(one, "g")
+    (active,) = nodes[1].groups.shards
+
+    async def refuse(_: object) -> ErrorCode:
+        return ErrorCode.coordinator_not_available
+
+    with monkeypatch.context() as patched:
+        patched.setattr(active, "write_tombstones", refuse)
+        await nodes[1].groups.expire(active)
+    assert await one.committed() == {"t-0": 1}
+    assert await one.commit(2) is NONE
+
+
+async def commit_for_now(one: Coordinator, group: str, topic: str = "t") -> None:
     """An offset that expires at once."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)
-    topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+    topics = (OffsetCommitRequestTopic(name=topic, partitions=(partition,)),)
     await one.ask(OffsetCommitRequest(group_id=group, member_id="", retention_time_ms=0, topics=topics), 4)
 
 
