@@ -41,6 +41,7 @@ from .core.events import (
     Store,
     Stored,
     Sync,
+    Synced,
     TimerFired,
     Token,
 )
@@ -130,6 +131,11 @@ class ActiveShard(CompactedShard[GroupRecord]):
                 return refused(error, event.who.member_id)
             if group_id in self.shard.consumers and not self._make_classic(group_id, event):
                 return await self.consumers.ask(group_id, partial(self._decide, event))
+            group = self.shard.groups.get(group_id)
+            if isinstance(event, Sync) and group is not None:
+                error = self._memory.judge_assignments(group, event)
+                if error is not ErrorCode.none:
+                    return Synced(error=error)
             self._step(group_id, event)
             answer: Answer = await answered
             return answer
