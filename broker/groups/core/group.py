@@ -111,8 +111,9 @@ class Group(Rebalancing):
     def judge_commit(
         self, who: MemberIdentity, generation_id: int, now: Now, *, in_transaction: bool = False
     ) -> ErrorCode:
-        """Whether offsets may be committed on behalf of this group; a member's session is extended by it. Producers do
-        not know REBALANCE_IN_PROGRESS: as in Kafka, a member of the new generation commits in a transaction at once.
+        """Whether offsets may be committed on behalf of this group; one that is taken extends its member's session.
+        Producers do not know REBALANCE_IN_PROGRESS: as in Kafka, a member of the new generation commits in a transaction
+        at once.
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.coordinator_not_available
@@ -124,11 +125,11 @@ class Group(Rebalancing):
         error = self.members.judge(who)
         if error is not ErrorCode.none:
             return error
-        self._extend(self.members[who.member_id], now)
         if generation_id != self.generation_id:
             return ErrorCode.illegal_generation
         if self.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
             return ErrorCode.rebalance_in_progress
+        self._extend(self.members[who.member_id], now)
         return ErrorCode.none
 
     # Joining.

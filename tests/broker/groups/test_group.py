@@ -392,6 +392,7 @@ def test_a_commit_keeps_a_member_alive(stage: Stage) -> None:
     stable_pair(stage)
     stage.tick(SESSION_MS - 1)
     assert commit(stage, "a-1", 1) == "NONE"
+    assert commit(stage, "b-3", 0) == "ILLEGAL_GENERATION", "which keeps none alive"
     stage.tick(1)
     assert stage.group.members.ids == {"a-1"}
 
