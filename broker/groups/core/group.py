@@ -112,8 +112,8 @@ class Group(Rebalancing):
         self, who: MemberIdentity, generation_id: int, now: Now, *, in_transaction: bool = False
     ) -> ErrorCode:
         """Whether offsets may be committed on behalf of this group; one that is taken extends its member's session.
-        Producers do not know REBALANCE_IN_PROGRESS: as in Kafka, a member of the new generation commits in a transaction
-        at once.
+        Producers do not know REBALANCE_IN_PROGRESS: as in Kafka, a member of the new generation commits in a
+        transaction at once.
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.coordinator_not_available

@@ -23,6 +23,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Message, Request
 from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.messages.groups import LeaveGroupRequest, MemberIdentity, SyncGroupRequest
+from tierfetch.protocol.messages.producers import InitProducerIdRequest
 from tierfetch.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -116,6 +117,24 @@ async def test_A2_a_producer_that_nobody_has_is_let_in_nowhere(nodes: Nodes, cli
     assert await producer.end() is NONE
     await producer.until_in(TransactionState.COMPLETE_COMMIT)
     assert stable_and_end(nodes, 1, "t") == (2, 2)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(1, -1), (-1, 1)])
+async def test_A2_half_of_a_producer_is_invalid_also_without_a_transactional_id(
+    nodes: Nodes, client: KafkaClient, producer_id: int, epoch: int
+) -> None:
+    await nodes.start(1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    for transactional_id in (None, "", "tx"):
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=1,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        answer = await producer.send(1, request)
+        assert (answer.error_code, answer.producer_id) == (ErrorCode.invalid_request, -1)
 
 
 async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_that_producers_know(
