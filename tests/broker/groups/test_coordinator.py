@@ -20,6 +20,7 @@ from tierfetch.broker.groups.active_shard import ActiveShard
 from tierfetch.broker.groups.core.group import Group
 from tierfetch.broker.groups.core.group_state import GroupState
 from tierfetch.broker.groups.core.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
+from tierfetch.broker.handlers import txn_markers
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
 from tierfetch.log.core import AppendOrigin
 from tierfetch.log.partition_log import LogAppendInfo
@@ -858,6 +859,37 @@ async def test_offsets_of_a_transaction_that_another_coordinator_took_count_with
     assert await again.committed() == {"t-0": 2 if is_committed else 1}
     stable = await again.ask(asked, 9)
     assert stable.groups[0].topics[0].partitions[0].error_code is NONE
+
+
+async def test_a_marker_that_is_committed_after_its_request_was_answered_decides_the_offsets(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator may send it once."""
+    (active,) = nodes[1].groups.shards
+    active.shard.replay_undecided(7, GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=2, commit_timestamp_ms=3)))
+    waits: list[asyncio.Future[None]] = []
+
+    def committed(*_: object) -> asyncio.Future[None]:
+        waits.append(asyncio.get_running_loop().create_future())
+        return waits[-1]
+
+    monkeypatch.setattr(txn_markers, "COMMIT_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(active.partition, "committed", committed)
+    handler = TransactionMarkerHandler(nodes[1].hosted, nodes[1].groups, wall_clock_ms)
+    marker = WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=(WritableTxnMarkerTopic(name=GROUP_METADATA_TOPIC, partition_indexes=(0,)),),
+        coordinator_epoch=0,
+    )
+    answer = await ask_message(handler.write_txn_markers, WriteTxnMarkersRequest(markers=(marker,)), 1)
+    assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.request_timed_out
+    assert active.shard.has_undecided("g", TopicPartition("t", 0))
+    waits[-1].set_result(None)
+    await turns()
+    assert not active.shard.has_undecided("g", TopicPartition("t", 0))
+    assert await one.committed() == {"t-0": 2}
 
 
 def _group(nodes: Nodes, group_id: str) -> Group:
