@@ -41,6 +41,7 @@ from .core.events import (
     Store,
     Stored,
     Sync,
+    Synced,
     TimerFired,
     Token,
 )
@@ -130,6 +131,11 @@ class ActiveShard(CompactedShard[GroupRecord]):
                 return refused(error, event.who.member_id)
             if group_id in self.shard.consumers and not self._make_classic(group_id, event):
                 return await self.consumers.ask(group_id, partial(self._decide, event))
+            group = self.shard.groups.get(group_id)
+            if isinstance(event, Sync) and group is not None:
+                error = self._memory.judge_assignments(group, event)
+                if error is not ErrorCode.none:
+                    return Synced(error=error)
             self._step(group_id, event)
             answer: Answer = await answered
             return answer
@@ -278,17 +284,33 @@ class ActiveShard(CompactedShard[GroupRecord]):
         return await self.write_tombstones([*self._tombstones(keys, may_go), *tombstones])
 
     async def expire(self, group_id: str, retention_ms: int) -> ErrorCode:
-        """Delete what is too old of a group as it is then; what has a newer record on its way into the log is not."""
+        """Delete what is too old of a group as it is then, and the group with the last of it, as `_bury_group` does;
+        what has a newer record on its way into the log is not.
+        """
         if group_id not in self.shard.groups and group_id not in self.shard.consumers:
             return ErrorCode.none
-        held = self.shard.held_by(group_id)
-        error = await self._bury(held, lambda: self.shard.expiry(group_id, retention_ms, self._now_ms()), free=FREE)
-        if error is not ErrorCode.none or not self.shard.is_over(group_id):
-            return error
+
+        def now() -> MayGo:
+            return self.shard.expiry(group_id, retention_ms, self._now_ms())
+
+        if not await self._is_over(group_id, now):
+            return await self._bury(self.shard.held_by(group_id), now, free=FREE)
+        may_go = now()
         with self._dying(group_id) as dying:
-            error = await self.write_tombstones(dying.tombstones)
+            error = await self._bury_group(group_id, may_go, dying.tombstones)
             dying.is_over = error is ErrorCode.none
         return error
+
+    async def _is_over(self, group_id: str, now: Callable[[], MayGo]) -> bool:
+        """Return whether a group has no members, and no offset that may not go."""
+        if not self.shard.ends_with_offsets(group_id):
+            return False
+        async for some in Slices(self.shard.held_by(group_id), weight=BURY_WEIGHT, free=FREE):
+            keys = dict.fromkeys([key for key, _ in some])
+            if len(self._tombstones(keys, now())) < len(keys):
+                return False
+        # A member may have joined, and an offset may have come, while others were looked at.
+        return self.shard.ends_with_offsets(group_id)
 
     @contextmanager
     def _dying(self, group_id: str) -> Iterator[_Dying]:

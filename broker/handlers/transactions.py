@@ -68,10 +68,11 @@ class TransactionHandlers:
         self._groups = groups
 
     async def init_producer_id(self, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-        if request.transactional_id is None:
-            return await self._idempotent()
         try:
-            producer = await self._init(request.transactional_id, request)
+            expected = _expected(request)
+            if request.transactional_id is None:
+                return await self._idempotent()
+            producer = await self._init(request.transactional_id, request.transaction_timeout_ms, expected)
         except KafkaError as error:
             code = _known(error.code, context, INIT_KNOWS_FENCED)
             return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
@@ -84,12 +85,9 @@ class TransactionHandlers:
             code = ErrorCode.coordinator_load_in_progress
             return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
 
-    async def _init(self, transactional_id: str, request: InitProducerIdRequest) -> Producer:
-        expected = Producer(request.producer_id, request.producer_epoch)
-        has_id, has_epoch = expected.producer_id != NO_PRODUCER_ID, expected.epoch != NO_PRODUCER_EPOCH
-        if not transactional_id or has_id != has_epoch:
-            raise KafkaError(ErrorCode.invalid_request, "expected a transactional id; a producer id with its epoch")
-        timeout_ms = request.transaction_timeout_ms
+    async def _init(self, transactional_id: str, timeout_ms: int, expected: Producer | None) -> Producer:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.invalid_request, "expected a transactional id")
         if not 0 < timeout_ms <= self._transactions.settings.timeout_max_ms:
             raise KafkaError(ErrorCode.invalid_transaction_timeout, f"transaction.timeout.ms of {timeout_ms}")
         reply = await self._transactions.ask(
@@ -97,7 +95,7 @@ class TransactionHandlers:
             lambda token: Init(
                 token=token,
                 timeout_ms=timeout_ms,
-                expected=expected if has_id else None,
+                expected=expected,
                 transaction_version=transaction_version(self._view),
             ),
         )
@@ -229,6 +227,14 @@ class TransactionHandlers:
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
         )
+
+
+def _expected(request: InitProducerIdRequest) -> Producer | None:
+    """Return the producer that the client was so far, None for a new one. Raise INVALID_REQUEST for half of one."""
+    has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
+    if has_id != has_epoch:
+        raise KafkaError(ErrorCode.invalid_request, "expected a producer id with its epoch, or neither")
+    return Producer(request.producer_id, request.producer_epoch) if has_id else None
 
 
 def _known(error: ErrorCode, context: RequestContext, fenced_since: int) -> ErrorCode:

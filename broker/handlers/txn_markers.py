@@ -1,13 +1,17 @@
 """WriteTxnMarkers: commit and abort markers from the transaction coordinator, appended like records.
 
-Offsets of consumer groups that were committed in the transaction count, or are dropped, once its marker is committed.
+Offsets of consumer groups that were committed in the transaction count, or are dropped, once its marker is committed,
+also where that takes longer than the request waits: an administrator's abort may be sent once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
+from ...log import LogAppendInfo
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.producers import (
@@ -23,7 +27,7 @@ from ...protocol.records import ControlType, EndTransactionMarker, build_end_tra
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
-from ..replicas.partition import TransactionAppend
+from ..replicas.partition import Partition, TransactionAppend
 from ..transactions.markers import MARKERS_MAX
 
 COMMIT_TIMEOUT_S: Final = 30.0
@@ -95,21 +99,38 @@ class TransactionMarkerHandler:
                 acks_all=True,
                 transaction=TransactionAppend(version=wanted.transaction_version),
             )
-            committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
-            if committed is not None:
-                await done_within(committed, COMMIT_TIMEOUT_S)
         except KafkaError as error:
             return error.code
-        except TimeoutError:
-            return ErrorCode.request_timed_out
         except OSError:
             return ErrorCode.kafka_storage_error
         # Only after the marker is committed: before, a new leader could still see the transaction open.
-        is_committed = marker.type is ControlType.COMMIT
-        self._groups.transaction_ended(
-            partition.partition.topic_partition, wanted.producer_id, is_committed=is_committed
+        ended = partial(
+            self._groups.transaction_ended,
+            partition.partition.topic_partition,
+            wanted.producer_id,
+            is_committed=marker.type is ControlType.COMMIT,
         )
-        return ErrorCode.none
+        return await _once_committed(partition, appended, ended)
+
+
+async def _once_committed(partition: Partition, appended: LogAppendInfo, ended: Callable[[], None]) -> ErrorCode:
+    """Call `ended` once what was appended is committed, and return what a request is answered that waits for that."""
+    try:
+        committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
+        if committed is not None:
+            await done_within(committed, COMMIT_TIMEOUT_S)
+    except KafkaError as error:
+        return error.code
+    except TimeoutError:
+        with suppress(KafkaError):
+            committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
+            if committed is not None:
+                committed.add_done_callback(lambda late: None if late.exception() else ended())
+            else:
+                ended()
+        return ErrorCode.request_timed_out
+    ended()
+    return ErrorCode.none
 
 
 def _places(request: WriteTxnMarkersRequest) -> Iterator[_Place]:

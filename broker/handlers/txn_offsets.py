@@ -136,14 +136,13 @@ class TxnOffsetHandler:
         return topic is not None and topic.topic_id == value.topic_id
 
     def _judge_member(self, active: ActiveShard, request: TxnOffsetCommitRequest, offsets: list[Offset]) -> ErrorCode:
-        # A producer that names no member commits for whatever group there is; its epoch fences it (KIP-98).
-        if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.none
         who = MemberIdentity(request.member_id, request.group_instance_id)
         topics = self._groups.view.image.topics
         partitions = [
             (topics[key.topic].topic_id if key.topic in topics else None, key.partition) for key, _ in offsets
         ]
-        error = active.shard.judge_commit(request.group_id, who, request.generation_id, active.now, partitions)
+        error = active.shard.judge_commit(
+            request.group_id, who, request.generation_id, active.now, partitions, in_transaction=True
+        )
         # As in Kafka: producers do not know the code of consumers' epochs.
         return ErrorCode.illegal_generation if error is ErrorCode.stale_member_epoch else error

@@ -287,18 +287,20 @@ class ActiveShard(CompactedShard[TransactionRecord]):
             return
         self._step(transactional_id, MarkersWritten(Producer(value.producer_id, value.producer_epoch)))
 
-    async def _with_producer_id(self, transactional_id: str, event: Init | End) -> None:
+    async def _with_producer_id(self, transactional_id: str, event: Init | End | TimedOut) -> None:
         try:
             producer_id = await self._services.next_producer_id()
         except OUTSIDE as error:
             message = "transactional id %r: there is no producer id now: %s"
             _of_peers.warning(transactional_id, message, transactional_id, error)
-            self._answer(event.token, Reply(event.token, ErrorCode.coordinator_not_available))
+            # What has timed out is looked at again at the next interval.
+            if not isinstance(event, TimedOut):
+                self._answer(event.token, Reply(event.token, ErrorCode.coordinator_not_available))
             return
-        try:
-            if isinstance(event, Init):
+        if isinstance(event, Init):
+            try:
                 self._check_room(transactional_id)  # others may have taken it meanwhile
-        except KafkaError as refusal:
-            self._answer(event.token, Reply(event.token, refusal.code))
-            return
+            except KafkaError as refusal:
+                self._answer(event.token, Reply(event.token, refusal.code))
+                return
         self._step(transactional_id, replace(event, new_producer_id=producer_id))

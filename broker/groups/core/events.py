@@ -12,6 +12,7 @@ from typing import Final
 
 from ....light_dataclass import dataclass
 from ....protocol import ErrorCode
+from ...coordinator.core.texts import text_bytes
 from .records import GroupValue
 
 Token = object
@@ -78,8 +79,17 @@ class Join:
     @property
     def record_bytes(self) -> int:
         """The size of the member in its group's record, with the largest of its protocols and without an assignment."""
-        ids = (self.who.member_id or self.new_member_id, self.who.group_instance_id, self.client_id, self.client_host)
-        return record_bytes(self.protocols, *ids)
+        return record_bytes(self.protocols, *self._texts)
+
+    @property
+    def text_bytes(self) -> int:
+        """What the member's texts take of memory."""
+        return text_bytes(*self._texts)
+
+    @property
+    def _texts(self) -> tuple[str | None, ...]:
+        member_id = self.who.member_id or self.new_member_id
+        return member_id, self.who.group_instance_id, self.client_id, self.client_host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ Rules:
 * A dynamic member that did not join again in time is out; a static one (KIP-345) stays until its session ends.
 * A member that waits for a rebalance need not send heartbeats; one that waits for its first answer has
   `NEW_MEMBER_JOIN_TIMEOUT_MS`, since it may be a retry's forgotten half.
+* A member of the new generation commits in a transaction while that completes, too (KIP-447).
 * One timer: the earliest of all deadlines. It may fire too early, when a deadline has moved since.
 
 It knows no clock, no log, no offsets. Kafka's `ClassicGroup` and the `classicGroup*` methods of its
@@ -107,8 +108,13 @@ class Group(Rebalancing):
                 self._stored(event)
         return self._finish()
 
-    def judge_commit(self, who: MemberIdentity, generation_id: int, now: Now) -> ErrorCode:
-        """Whether offsets may be committed on behalf of this group; a member's session is extended by it."""
+    def judge_commit(
+        self, who: MemberIdentity, generation_id: int, now: Now, *, in_transaction: bool = False
+    ) -> ErrorCode:
+        """Whether offsets may be committed on behalf of this group; one that is taken extends its member's session.
+        Producers do not know REBALANCE_IN_PROGRESS: as in Kafka, a member of the new generation commits in a
+        transaction at once.
+        """
         if self.state is GroupState.DEAD:
             return ErrorCode.coordinator_not_available
         is_simple = generation_id < 0 and who == MemberIdentity(UNKNOWN_MEMBER_ID)
@@ -119,11 +125,11 @@ class Group(Rebalancing):
         error = self.members.judge(who)
         if error is not ErrorCode.none:
             return error
-        self._extend(self.members[who.member_id], now)
         if generation_id != self.generation_id:
             return ErrorCode.illegal_generation
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
             return ErrorCode.rebalance_in_progress
+        self._extend(self.members[who.member_id], now)
         return ErrorCode.none
 
     # Joining.
@@ -192,7 +198,7 @@ class Group(Rebalancing):
             self._rebalance_or_complete()
 
     def _add(self, join: Join, member_id: str) -> None:
-        self.pending_joins.pop(member_id, None)
+        self.pending_joins.discard(member_id)
         member = Member(
             member_id=member_id,
             group_instance_id=join.who.group_instance_id,

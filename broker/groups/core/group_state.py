@@ -14,6 +14,7 @@ from typing import Final, Self
 from ....light_dataclass import dataclass
 from ....protocol import ErrorCode
 from ....protocol.wire import MalformedMessageError, Reader
+from ...coordinator.core.texts import text_bytes
 from .events import (
     NO_GENERATION,
     UNKNOWN_MEMBER_ID,
@@ -91,6 +92,30 @@ class Rebalance:
     pending_syncs: set[str] = field(default_factory=set)
 
 
+class PendingJoins(dict[str, int]):
+    """Member ids with deadlines in ms. `text_bytes` is what the ids take of memory."""
+
+    __slots__ = ("text_bytes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text_bytes = 0
+
+    def __setitem__(self, member_id: str, deadline_ms: int) -> None:
+        self.discard(member_id)
+        super().__setitem__(member_id, deadline_ms)
+        self.text_bytes += text_bytes(member_id)
+
+    def __delitem__(self, member_id: str) -> None:
+        super().__delitem__(member_id)
+        self.text_bytes -= text_bytes(member_id)
+
+    def discard(self, member_id: str) -> None:
+        """Forget an id, which may be unknown."""
+        if member_id in self:
+            del self[member_id]
+
+
 class GroupBase:
     """See the module's docstring."""
 
@@ -102,7 +127,7 @@ class GroupBase:
         self.protocol_name: str | None = None
         self.state_since_wall_ms: int | None = None
         self.members = Membership()
-        self.pending_joins: dict[str, int] = {}
+        self.pending_joins = PendingJoins()
         """Ids that were given out and not used yet (KIP-394), with the time at which they are forgotten."""
         self._settings = settings
         self._rebalance = Rebalance()

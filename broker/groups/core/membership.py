@@ -19,6 +19,7 @@ from typing import Final
 
 from ....light_dataclass import dataclass
 from ....protocol import ErrorCode
+from ...coordinator.core.texts import text_bytes
 from .events import MemberIdentity, Token, protocol_bytes, record_bytes
 from .records import MemberValue
 
@@ -64,6 +65,11 @@ class Member:
         return protocol_bytes(self.protocols)
 
     @property
+    def text_bytes(self) -> int:
+        """What its texts take of memory."""
+        return text_bytes(self.member_id, self.group_instance_id, self.client_id, self.client_host)
+
+    @property
     def record_bytes(self) -> int:
         """Its size in the group's record, with the largest of its protocols and without its assignment."""
         return record_bytes(self.protocols, self.member_id, self.group_instance_id, self.client_id, self.client_host)
@@ -94,6 +100,10 @@ class Membership:
     """The size of all members' protocols."""
     record_bytes: int = 0
     """The size of all members in the group's record, each with the largest of its protocols."""
+    text_bytes: int = 0
+    """What the texts of all members take of memory."""
+    assignment_bytes: int = 0
+    """The size of all members' assignments."""
     _speakers: Counter[str] = field(default_factory=Counter)
     """How many members speak each protocol: a join costs the same in a large group, whatever the others speak."""
     _members: dict[str, Member] = field(default_factory=dict)
@@ -159,8 +169,15 @@ class Membership:
         member.protocols = protocols
         self._count(member, 1)
 
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """Replace the assignment of a member."""
+        self.assignment_bytes += len(assignment) - len(member.assignment)
+        member.assignment = assignment
+
     def _count(self, member: Member, sign: int) -> None:
         self.protocol_bytes += sign * member.protocol_bytes
+        self.text_bytes += sign * member.text_bytes
+        self.assignment_bytes += sign * len(member.assignment)
         self.record_bytes += sign * (member.record_bytes + RECORD_MEMBER_BYTES)
         for name in dict(member.protocols):
             self._speakers[name] += sign

@@ -3,10 +3,11 @@
 | what | limit | a JoinGroup beyond it |
 |---|---|---|
 | the members of a group, as one record has them | the record that the group's log takes | GROUP_MAX_SIZE_REACHED |
-| all protocols of all members of all groups of a broker | `GROUPS_BYTES_MAX` | COORDINATOR_NOT_AVAILABLE |
+| protocols, texts and assignments of all groups of a broker | `GROUPS_BYTES_MAX` | COORDINATOR_NOT_AVAILABLE |
 
 The record has of each member what it says of the protocol that was chosen; before that is known, the largest counts.
-Assignments come on top: a generation whose record is too large fails when its leader assigns, as in Kafka.
+Assignments come on top: a generation whose record is too large fails when its leader assigns, as in Kafka. One for
+which the broker has no memory is COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final
 
 from ....protocol import ErrorCode
-from .events import Join
+from ...coordinator.core.texts import text_bytes
+from .events import Join, Sync
 from .membership import RECORD_MEMBER_BYTES
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ GROUPS_BYTES_MAX: Final = 256 * 1024 * 1024
 GROUP_BYTES: Final = 4096
 """A group itself."""
 MEMBER_BYTES: Final = 2048
-"""A member besides its protocols, or an id that was given out."""
+"""A member besides its protocols, texts and assignment, or an id that was given out besides itself."""
 
 _NOTHING: Final = 0, 0
 
@@ -55,17 +57,25 @@ class GroupMemory:
         """Return whether a member may join with what it brings: NONE, or the code that refuses it."""
         known = group.members.find(join.who.member_id)
         record_bytes = group.members.record_bytes + join.record_bytes + RECORD_MEMBER_BYTES
-        growth = join.protocol_bytes + (MEMBER_BYTES if known is None else -known.protocol_bytes)
+        growth = join.protocol_bytes + (MEMBER_BYTES + join.text_bytes if known is None else -known.protocol_bytes)
         if known is not None:
             record_bytes -= known.record_bytes + RECORD_MEMBER_BYTES
         if record_bytes > record_bytes_max or join.protocol_bytes > record_bytes_max:
             return ErrorCode.group_max_size_reached
-        if growth > 0 and self.used + growth > self.bytes_max:
-            return ErrorCode.coordinator_not_available
-        return ErrorCode.none
+        return ErrorCode.none if self._has_room(growth) else ErrorCode.coordinator_not_available
+
+    def judge_assignments(self, group: Group, sync: Sync) -> ErrorCode:
+        """Return whether a leader may assign what it brings: NONE, or the code that refuses it."""
+        growth = sum(map(len, sync.assignments.values())) - group.members.assignment_bytes
+        return ErrorCode.none if self._has_room(growth) else ErrorCode.coordinator_not_available
+
+    def _has_room(self, growth: int) -> bool:
+        return growth <= 0 or self.used + growth <= self.bytes_max
 
 
 def bytes_of(group: Group) -> int:
     """Return what a group takes."""
-    members = len(group.members) + len(group.pending_joins)
-    return GROUP_BYTES + members * MEMBER_BYTES + group.members.protocol_bytes
+    members, pending = group.members, group.pending_joins
+    texts = text_bytes(group.group_id) + members.text_bytes + pending.text_bytes
+    count = len(members) + len(pending)
+    return GROUP_BYTES + count * MEMBER_BYTES + texts + members.protocol_bytes + members.assignment_bytes

@@ -139,7 +139,7 @@ class Rebalancing(GroupBase):
                 return
             self._transition(GroupState.STABLE)
             for member in self.members:
-                member.assignment = what.by_member.get(member.member_id, b"")
+                self.members.assign(member, what.by_member.get(member.member_id, b""))
                 token, member.sync_token = member.sync_token, None
                 if token is not None:
                     self._extend(member, self._now, always=True)
@@ -147,7 +147,7 @@ class Rebalancing(GroupBase):
 
     def _fail_syncs(self, error: ErrorCode) -> None:
         for member in self.members:
-            member.assignment = b""
+            self.members.assign(member, b"")
             token, member.sync_token = member.sync_token, None
             if token is not None:
                 self._extend(member, self._now, always=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ....light_dataclass import dataclass
@@ -33,6 +33,7 @@ from .records import NO_TIMESTAMP, GroupKey, GroupRecord, GroupValue, OffsetKey,
 from .share.records import ShareGroupKey
 from .share.state import ShareGroup
 
+NO_MEMBER: Final = MemberIdentity("")
 Offsets = dict[TopicPartition, OffsetValue]
 MayGo = Callable[[OffsetKey, OffsetValue], bool]
 """Returns whether an offset may be deleted."""
@@ -165,18 +166,22 @@ class Shard:
         partitions: Iterable[tuple[UUID | None, int]],
         *,
         knows_epochs: bool = True,
+        in_transaction: bool = False,
     ) -> ErrorCode:
         """Whether offsets of partitions may be committed for the group; one that is not there begins as one without
-        members.
+        members. In a transaction one that names no member commits for whatever group there is: its producer's epoch
+        fences it (KIP-98).
         """
         if group_id in self.shares:
             return ErrorCode.group_id_not_found
+        if in_transaction and generation_id < 0 and who == NO_MEMBER:
+            return ErrorCode.none
         if group_id in self.consumers:
             return self._judge_consumer(group_id, who, generation_id, partitions, knows_epochs=knows_epochs)
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.none if generation_id < 0 else ErrorCode.illegal_generation
-        return group.judge_commit(who, generation_id, now)
+        return group.judge_commit(who, generation_id, now, in_transaction=in_transaction)
 
     def _judge_consumer(
         self,
@@ -242,10 +247,8 @@ class Shard:
         group = self.consumers.get(group_id)
         return [GroupRecord(GroupKey(group_id), None)] if group is None else group.tombstones()
 
-    def is_over(self, group_id: str) -> bool:
-        """Return whether a group has neither members nor offsets: its metadata would stay for ever."""
-        if group_id in self.offsets:
-            return False
+    def ends_with_offsets(self, group_id: str) -> bool:
+        """Return whether a group has no members: without offsets its metadata would stay for ever."""
         group, consumers = self.groups.get(group_id), self.consumers.get(group_id)
         return (group is not None and group.is_idle) or (consumers is not None and not consumers.members)
 

@@ -106,6 +106,8 @@ def initialized(state: ShareState | None, state_epoch: int, start_offset: int, n
         # A leader that is fenced stays fenced, whatever is initialized.
         leader_epoch=0 if state is None else state.snapshot.leader_epoch,
         start_offset=start_offset,
+        # From a known start on nothing is delivered yet, so the lag is known too.
+        delivery_complete_count=UNKNOWN_COUNT if start_offset == NO_OFFSET else 0,
         create_timestamp_ms=now_ms,
         write_timestamp_ms=now_ms,
     )

@@ -22,6 +22,10 @@ the end that bumped it, and one with the present epoch is new:
 A new end in Prepare is that of the transaction after: its client has the bumped epoch already, and has added nothing
 yet. The last epoch of a producer id ends with the next id in epoch 0, which the client has then in Prepare too. A retry
 then names the previous id.
+
+An abort in the place of the producer, by a timeout or the next InitProducerId, is in version 2 as if the producer had
+aborted: its own late abort is a retry, answered with the bumped epoch. So it takes the next producer id too when epochs
+are used up. No producer acts in the epoch that fences the last one (`is_present`).
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....protocol import ErrorCode
-from .events import End, Producer
+from .events import End, Init, Producer, TimedOut
 from .states import (
     COMPLETE,
     EPOCH_BUMP_SINCE,
@@ -61,20 +65,26 @@ def _judge_bumping(value: TransactionValue, event: End) -> ErrorCode | None:
     is_retry = _is_retry(value, event.producer)
     if value.producer_id != event.producer.producer_id and not is_retry:
         return ErrorCode.invalid_producer_id_mapping
-    is_present = value.producer_epoch == event.producer.epoch and not is_retry
+    is_new = is_present(value, event.producer) and not is_retry
     if value.state in PREPARED or value.state in COMPLETE:
         if is_retry:
             return _repeated(value, event)
-        if not is_present:
+        if not is_new:
             return ErrorCode.producer_fenced
         if value.state in PREPARED:
             # Of a version before 2 the epoch was not bumped: the same one may be a retry, as it may be new.
             return ErrorCode.concurrent_transactions if value.bumps_epochs else _repeated(value, event)
-    elif not is_present:
+    elif not is_new:
         return ErrorCode.producer_fenced
     if value.state is State.ONGOING or not event.is_commit:
         return None
     return ErrorCode.invalid_txn_state
+
+
+def is_present(value: TransactionValue, producer: Producer) -> bool:
+    """Return whether this is the producer that may act now; in the epoch that fences the last one, none may."""
+    is_known = producer == Producer(value.producer_id, value.producer_epoch)
+    return is_known and value.producer_epoch < PRODUCER_EPOCH_MAX
 
 
 def is_of_next(value: TransactionValue, producer: Producer) -> bool:
@@ -102,9 +112,9 @@ def _repeated(value: TransactionValue, event: End) -> ErrorCode:
     return ErrorCode.none if value.state in COMPLETE else ErrorCode.concurrent_transactions
 
 
-def needs_new_id(value: TransactionValue, event: End) -> bool:
-    """Return whether the end uses up the last epoch of the producer id."""
-    return event.transaction_version >= EPOCH_BUMP_SINCE and value.is_epoch_exhausted
+def needs_new_id(value: TransactionValue, transaction_version: int) -> bool:
+    """Return whether an end of this version uses up the last epoch of the producer id."""
+    return transaction_version >= EPOCH_BUMP_SINCE and value.is_epoch_exhausted
 
 
 def prepared(value: TransactionValue, event: End, now_ms: int) -> TransactionValue:
@@ -114,7 +124,7 @@ def prepared(value: TransactionValue, event: End, now_ms: int) -> TransactionVal
     return replace(
         value,
         state=State.PREPARE_COMMIT if event.is_commit else State.PREPARE_ABORT,
-        producer_epoch=value.producer_epoch + 1 if bumps else value.producer_epoch,
+        producer_epoch=value.next_epoch if bumps else value.producer_epoch,
         last_producer_epoch=value.producer_epoch if bumps else value.last_producer_epoch,
         next_producer_id=NO_PRODUCER_ID if event.new_producer_id is None else event.new_producer_id,
         start_ms=value.start_ms if is_ongoing else now_ms,
@@ -123,16 +133,19 @@ def prepared(value: TransactionValue, event: End, now_ms: int) -> TransactionVal
     )
 
 
-def fenced(value: TransactionValue, transaction_version: int, now_ms: int) -> TransactionValue:
+def fenced(value: TransactionValue, event: Init | TimedOut, now_ms: int) -> TransactionValue:
     """Return the value that aborts an ongoing transaction in the place of its producer, whose epoch is over with it."""
+    bumps = event.transaction_version >= EPOCH_BUMP_SINCE
+    next_id = event.new_producer_id if needs_new_id(value, event.transaction_version) else None
     return replace(
         value,
         state=State.PREPARE_ABORT,
-        producer_epoch=value.producer_epoch + 1,
-        last_producer_epoch=NO_PRODUCER_EPOCH,
-        next_producer_id=NO_PRODUCER_ID,
+        producer_epoch=value.next_epoch,
+        # As after its own abort, the client may continue with the bumped epoch (KIP-360).
+        last_producer_epoch=value.producer_epoch if bumps else NO_PRODUCER_EPOCH,
+        next_producer_id=NO_PRODUCER_ID if next_id is None else next_id,
         last_update_ms=now_ms,
-        transaction_version=transaction_version,
+        transaction_version=event.transaction_version,
     )
 
 

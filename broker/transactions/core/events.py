@@ -67,6 +67,7 @@ class TimedOut:
 
     transaction_version: int = 0
     """That of the cluster."""
+    new_producer_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class SendMarkers:
 class NeedProducerId:
     """Step again with the event, which has then a `new_producer_id`."""
 
-    event: Init | End
+    event: Init | End | TimedOut
 
 
 Effect = Reply | Store | SendMarkers | NeedProducerId

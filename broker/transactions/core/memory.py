@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...coordinator.core.texts import text_bytes
 from .transaction import Transaction
 
 TRANSACTIONS_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -43,4 +44,4 @@ def bytes_of(transaction: Transaction | None) -> int:
 
 
 def _id_bytes(transactional_id: str) -> int:
-    return ID_BYTES + len(transactional_id)
+    return ID_BYTES + text_bytes(transactional_id)

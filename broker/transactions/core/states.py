@@ -94,6 +94,13 @@ class TransactionValue:
         return self.producer_epoch >= PRODUCER_EPOCH_MAX - 1
 
     @property
+    def next_epoch(self) -> int:
+        """The epoch that fences this one. It never exceeds the last one, which an open transaction has only if another
+        coordinator let it.
+        """
+        return min(self.producer_epoch + 1, PRODUCER_EPOCH_MAX)
+
+    @property
     def bumps_epochs(self) -> bool:
         """Whether the epoch was bumped at the end that this value records (KIP-890 part 2)."""
         return self.transaction_version >= EPOCH_BUMP_SINCE

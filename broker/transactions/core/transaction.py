@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from ....light_dataclass import dataclass
 from ....protocol import ErrorCode, TopicPartition
-from .endings import completed, fenced, is_of_next, judge_end, needs_new_id, prepared, producer_after
+from .endings import completed, fenced, is_of_next, is_present, judge_end, needs_new_id, prepared, producer_after
 from .events import (
     AddPartitions,
     Effect,
@@ -118,11 +118,8 @@ class Transaction:
                 return self._add(event, now_ms)
             case End():
                 return self._end(event, now_ms)
-            case TimedOut(transaction_version):
-                if self._under_way is not None or not self.is_timed_out(now_ms):
-                    return []
-                assert self.value is not None, self
-                return self._store(fenced(self.value, transaction_version, now_ms))
+            case TimedOut():
+                return self._time_out(event, now_ms)
             case Expire(retention_ms):
                 return self._expire(retention_ms, now_ms)
             case Stored():
@@ -148,8 +145,7 @@ class Transaction:
             return [Reply(token, ErrorCode.concurrent_transactions)]
         if value.state is State.ONGOING:
             # The client comes again: its epoch is bumped a second time, so that it never has the one that fences.
-            answer = Reply(token, ErrorCode.concurrent_transactions)
-            return self._store(fenced(value, event.transaction_version, now_ms), token, answer)
+            return self._fence(value, event, now_ms, token, Reply(token, ErrorCode.concurrent_transactions))
         if value.is_epoch_exhausted and (expected is None or expected.epoch == value.producer_epoch):
             if event.new_producer_id is None:
                 return [NeedProducerId(event)]
@@ -191,10 +187,30 @@ class Transaction:
             return [Reply(token, ErrorCode.concurrent_transactions)]
         if answer is not None:
             return [Reply(token, answer, producer_after(value)) if answer is NONE else Reply(token, answer)]
-        if needs_new_id(value, event) and event.new_producer_id is None:
+        needs_id = needs_new_id(value, event.transaction_version)
+        if needs_id and event.new_producer_id is None:
             return [NeedProducerId(event)]
-        end = event if needs_new_id(value, event) else replace(event, new_producer_id=None)
+        end = event if needs_id else replace(event, new_producer_id=None)
         return self._store(prepared(value, end, now_ms), token)
+
+    def _time_out(self, event: TimedOut, now_ms: int) -> list[Effect]:
+        if self._under_way is not None or not self.is_timed_out(now_ms):
+            return []
+        assert self.value is not None, self
+        return self._fence(self.value, event, now_ms)
+
+    def _fence(
+        self,
+        value: TransactionValue,
+        event: Init | TimedOut,
+        now_ms: int,
+        token: Token | None = None,
+        answer: Reply | None = None,
+    ) -> list[Effect]:
+        """Abort the open transaction in the place of its producer."""
+        if needs_new_id(value, event.transaction_version) and event.new_producer_id is None:
+            return [NeedProducerId(event)]
+        return self._store(fenced(value, event, now_ms), token, answer)
 
     def _judge_producer(self, producer: Producer) -> ErrorCode:
         value = self.value
@@ -202,7 +218,7 @@ class Transaction:
             return ErrorCode.concurrent_transactions
         if value is None or value.producer_id != producer.producer_id:
             return ErrorCode.invalid_producer_id_mapping
-        return NONE if value.producer_epoch == producer.epoch else ErrorCode.producer_fenced
+        return NONE if is_present(value, producer) else ErrorCode.producer_fenced
 
     def _expire(self, retention_ms: int, now_ms: int) -> list[Effect]:
         if self._under_way is not None or not self.is_unused(now_ms, retention_ms):

@@ -20,6 +20,7 @@ from tierfetch.broker.groups.active_shard import ActiveShard
 from tierfetch.broker.groups.core.group import Group
 from tierfetch.broker.groups.core.group_state import GroupState
 from tierfetch.broker.groups.core.records import GroupRecord, OffsetKey, OffsetValue, encode_key, encode_value
+from tierfetch.broker.handlers import txn_markers
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
 from tierfetch.log.core import AppendOrigin
 from tierfetch.log.partition_log import LogAppendInfo
@@ -305,10 +306,47 @@ async def test_a_client_may_let_its_offsets_expire(nodes: Nodes, one: Coordinato
     assert active.shard.groups == {}
 
 
-async def commit_for_now(one: Coordinator, group: str) -> None:
+async def test_a_group_expires_with_its_last_offsets_in_one_batch(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever coordinates next finds all of it, or nothing."""
+    await nodes.topic("u", 1)
+    for topic in ("t", "u"):
+        await commit_for_now(one, "g", topic)
+    (active,) = nodes[1].groups.shards
+    end_offset, append, appended = active.partition.log.state.log_end_offset, active.partition.append, 0
+
+    async def noted(*args: Any, **options: Any) -> LogAppendInfo:
+        nonlocal appended
+        appended += 1
+        return await append(*args, **options)
+
+    monkeypatch.setattr(active.partition, "append", noted)
+    await nodes[1].groups.expire(active)
+    assert (appended, active.partition.log.state.log_end_offset - end_offset) == (1, 3)
+    assert (active.shard.groups, active.shard.offsets) == ({}, {})
+
+
+async def test_a_group_that_could_not_expire_is_as_it_was(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await commit_for_now(one, "g")
+    (active,) = nodes[1].groups.shards
+
+    async def refuse(_: object) -> ErrorCode:
+        return ErrorCode.coordinator_not_available
+
+    with monkeypatch.context() as patched:
+        patched.setattr(active, "write_tombstones", refuse)
+        await nodes[1].groups.expire(active)
+    assert await one.committed() == {"t-0": 1}
+    assert await one.commit(2) is NONE
+
+
+async def commit_for_now(one: Coordinator, group: str, topic: str = "t") -> None:
     """An offset that expires at once."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)
-    topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+    topics = (OffsetCommitRequestTopic(name=topic, partitions=(partition,)),)
     await one.ask(OffsetCommitRequest(group_id=group, member_id="", retention_time_ms=0, topics=topics), 4)
 
 
@@ -821,6 +859,37 @@ async def test_offsets_of_a_transaction_that_another_coordinator_took_count_with
     assert await again.committed() == {"t-0": 2 if is_committed else 1}
     stable = await again.ask(asked, 9)
     assert stable.groups[0].topics[0].partitions[0].error_code is NONE
+
+
+async def test_a_marker_that_is_committed_after_its_request_was_answered_decides_the_offsets(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator may send it once."""
+    (active,) = nodes[1].groups.shards
+    active.shard.replay_undecided(7, GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=2, commit_timestamp_ms=3)))
+    waits: list[asyncio.Future[None]] = []
+
+    def committed(*_: object) -> asyncio.Future[None]:
+        waits.append(asyncio.get_running_loop().create_future())
+        return waits[-1]
+
+    monkeypatch.setattr(txn_markers, "COMMIT_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(active.partition, "committed", committed)
+    handler = TransactionMarkerHandler(nodes[1].hosted, nodes[1].groups, wall_clock_ms)
+    marker = WritableTxnMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=(WritableTxnMarkerTopic(name=GROUP_METADATA_TOPIC, partition_indexes=(0,)),),
+        coordinator_epoch=0,
+    )
+    answer = await ask_message(handler.write_txn_markers, WriteTxnMarkersRequest(markers=(marker,)), 1)
+    assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.request_timed_out
+    assert active.shard.has_undecided("g", TopicPartition("t", 0))
+    waits[-1].set_result(None)
+    await turns()
+    assert not active.shard.has_undecided("g", TopicPartition("t", 0))
+    assert await one.committed() == {"t-0": 2}
 
 
 def _group(nodes: Nodes, group_id: str) -> Group:

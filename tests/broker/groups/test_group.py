@@ -363,8 +363,11 @@ def test_an_admin_removes_a_static_member_by_its_instance(stage: Stage) -> None:
 # Commits.
 
 
-def commit(stage: Stage, member: str = "", generation: int = -1, instance: str | None = None) -> str:
-    return stage.group.judge_commit(MemberIdentity(member, instance), generation, stage.now).name.upper()
+def commit(
+    stage: Stage, member: str = "", generation: int = -1, instance: str | None = None, *, in_transaction: bool = False
+) -> str:
+    who = MemberIdentity(member, instance)
+    return stage.group.judge_commit(who, generation, stage.now, in_transaction=in_transaction).name.upper()
 
 
 def test_who_may_commit(stage: Stage) -> None:
@@ -379,6 +382,8 @@ def test_who_may_commit(stage: Stage) -> None:
     stage.join("b", member="b-3")
     stage.join("a", member="a-1")
     assert (stage.state, commit(stage, "a-1", 2)) == (COMPLETING, "REBALANCE_IN_PROGRESS")
+    assert commit(stage, "a-1", 2, in_transaction=True) == "NONE", "producers do not know that code"
+    assert commit(stage, "a-1", 1, in_transaction=True) == "ILLEGAL_GENERATION"
     stage.group.die()
     assert commit(stage, "a-1", 2) == "COORDINATOR_NOT_AVAILABLE"
 
@@ -387,6 +392,7 @@ def test_a_commit_keeps_a_member_alive(stage: Stage) -> None:
     stable_pair(stage)
     stage.tick(SESSION_MS - 1)
     assert commit(stage, "a-1", 1) == "NONE"
+    assert commit(stage, "b-3", 0) == "ILLEGAL_GENERATION", "which keeps none alive"
     stage.tick(1)
     assert stage.group.members.ids == {"a-1"}
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tierfetch.broker.groups.core.events import Join, MemberIdentity
+from tierfetch.broker.groups.core.events import Join, MemberIdentity, Sync
 from tierfetch.broker.groups.core.group import Group
 from tierfetch.broker.groups.core.group_state import GroupSettings, GroupState
 from tierfetch.broker.groups.core.memory import GROUP_BYTES, MEMBER_BYTES, GroupMemory, bytes_of
@@ -95,7 +95,8 @@ def test_a_member_that_joins_again_counts_once() -> None:
 
 
 def test_memory_is_that_of_all_groups() -> None:
-    memory, group = GroupMemory(bytes_max=10_000), Group("g", GroupSettings())
+    texts = len("new-member") + len("app") + len("/127.0.0.1")
+    memory, group = GroupMemory(bytes_max=10_000 + texts), Group("g", GroupSettings())
     memory.hold("one", 5_000)
     memory.hold("two", 2_900)
     memory.hold("one", 5_050)
@@ -140,10 +141,11 @@ async def test_groups_are_accounted_for_while_they_are_there(nodes: Nodes) -> No
     coordinator, memory = await ready(nodes, 1), nodes[1].groups.memory
     assert memory.used == 0
     joined = await coordinator.enter()
-    assert memory.used == GROUP_BYTES + MEMBER_BYTES + len("range") + len(b"meta")
+    texts = sum(map(len, ("g", joined.member_id, "test", "/127.0.0.1")))
+    assert memory.used == GROUP_BYTES + MEMBER_BYTES + texts + len("range") + len(b"meta")
     leaving = LeavingMember(member_id=joined.member_id)
     await coordinator.ask(LeaveGroupRequest(group_id="g", members=(leaving,)))
-    assert memory.used == GROUP_BYTES
+    assert memory.used == GROUP_BYTES + len("g")
     await coordinator.ask(DeleteGroupsRequest(groups_names=("g",)))
     assert memory.used == 0
     await coordinator.enter("h")
@@ -164,6 +166,52 @@ async def test_members_that_are_too_large_or_too_many_are_refused(nodes: Nodes) 
     nodes[1].groups.memory.bytes_max = 2 * MIB
     assert (await coordinator.join("i", metadata=bytes(900_000), version=3)).error_code is NONE
     assert (await coordinator.join("j", metadata=bytes(900_000), version=3)).error_code is FULL
+
+
+def test_A1_what_clients_call_themselves_and_what_they_assign_counts() -> None:
+    """Each text may have 32 KiB, and four bytes for each character; an id that is given out holds its client's."""
+    stage, wide = Stage(), "\N{GRINNING FACE}" * 1_000
+    stage.join(wide, version=4)
+    (given,) = stage.group.pending_joins
+    assert bytes_of(stage.group) >= GROUP_BYTES + MEMBER_BYTES + 4_000
+    stage.leave(MemberIdentity(given))
+    before = bytes_of(stage.group)
+    assert before == GROUP_BYTES + len("g")
+    stage.enter(wide)
+    for _ in range(2):
+        stage.tick(DELAY_MS)
+    (member,) = stage.group.members
+    joined = bytes_of(stage.group)
+    assert joined >= before + MEMBER_BYTES + 4 * (len(member.member_id) + len(member.client_id))
+    stage.sync(member.member_id, {member.member_id: bytes(700)})
+    assert bytes_of(stage.group) == joined + 700
+    memory = GroupMemory(bytes_max=joined + 900)
+    memory.hold("g", joined + 700)
+    for size, code in ((900, NONE), (901, FULL), (700, NONE)):
+        sync = Sync(token=object(), who=member.identity, generation_id=1, assignments={member.member_id: bytes(size)})
+        assert memory.judge_assignments(stage.group, sync) is code
+    stage.leave(member.identity)
+    assert bytes_of(stage.group) == before
+
+
+async def test_A1_an_assignment_for_which_there_is_no_memory_is_refused(nodes: Nodes) -> None:
+    await nodes.start(1)
+    coordinator, memory = await ready(nodes, 1), nodes[1].groups.memory
+    joined = await coordinator.enter()
+    assignment = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(1_000))
+    sync = SyncGroupRequest(
+        group_id="g",
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=(assignment,),
+    )
+    memory.bytes_max = memory.used + 999
+    assert (await coordinator.ask(sync)).error_code is FULL
+    memory.bytes_max += 1
+    assert (await coordinator.ask(sync)).error_code is NONE
+    assert memory.used == memory.bytes_max
 
 
 async def test_an_assignment_that_no_record_holds_is_answered_as_kafka_does(nodes: Nodes) -> None:

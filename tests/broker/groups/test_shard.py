@@ -22,6 +22,7 @@ from tierfetch.broker.groups.core.events import MemberIdentity, Now
 from tierfetch.broker.groups.core.group_state import GroupSettings, GroupState
 from tierfetch.broker.groups.core.records import GroupKey, GroupRecord, GroupValue, MemberValue, OffsetKey, OffsetValue
 from tierfetch.broker.groups.core.shard import Incarnation, MayGo, Shard, incarnation_of
+from tierfetch.broker.groups.core.share.state import ShareGroup
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.topics import TopicPartition
 
@@ -136,6 +137,19 @@ def test_a_group_that_is_not_there_begins_with_a_commit_without_a_generation() -
     assert shard().judge_commit("g", MemberIdentity("a"), 1, now, []) is ErrorCode.illegal_generation
 
 
+def test_a_producer_that_names_no_member_commits_for_any_group_but_a_share_group() -> None:
+    read, now = shard(group(members=("a",))), Now(0, 0)
+    read.shares["s"] = ShareGroup("s")
+
+    def judged(name: str, member: str = "", generation: int = -1) -> ErrorCode:
+        return read.judge_commit(name, MemberIdentity(member), generation, now, [], in_transaction=True)
+
+    assert judged("g") is ErrorCode.none
+    assert judged("g", generation=3) is ErrorCode.unknown_member_id
+    assert judged("g", "a", 3) is ErrorCode.none
+    assert judged("s") is ErrorCode.group_id_not_found
+
+
 def test_what_may_be_deleted() -> None:
     read = shard(group("empty"), group("full", members=("a",)), group("other", members=("a",), kind="connect"))
     assert [read.judge_delete(name) for name in ("empty", "full", "nobody")] == [
@@ -165,7 +179,7 @@ def expired(read: Shard, at_ms: int) -> dict[str, list[str]]:
         for record in tombstones:
             read.apply(record)
         lines = [f"{each.key.topic}-{each.key.partition}" for each in tombstones if isinstance(each.key, OffsetKey)]
-        if read.is_over(name):
+        if read.ends_with_offsets(name) and not list(read.held_by(name)):
             assert read.tombstones(name) == [GroupRecord(GroupKey(name), None)]
             lines.append("group")
         if lines:
@@ -269,10 +283,10 @@ def test_what_is_deleted_does_not_come_back_with_a_marker() -> None:
         assert made.offsets.keys() == {"h"}
 
 
-def test_a_group_that_expires_keeps_what_a_transaction_holds() -> None:
+def test_a_group_stays_while_a_transaction_holds_an_offset_of_it() -> None:
     made = shard(group())
     made.replay_undecided(7, offset())
-    assert expired(made, 2 * DAY_MS) == {"g": ["group"]}
+    assert expired(made, 2 * DAY_MS) == {}
     for record in made.tombstones("g"):
         made.apply(record)
     made.end_transaction(7, is_committed=True)

@@ -247,13 +247,23 @@ async def test_D10_a_group_of_many_offsets_is_deleted_in_batches(
     assert busiest.most <= 20_000 // log_writer.RECORD_OVERHEAD_BYTES + TOMBSTONES_MAX
 
 
-async def test_D10_many_offsets_expire_in_steps(shard_of_one: active_shard.ActiveShard, busiest: Busiest) -> None:
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_D10_many_offsets_expire_in_steps(
+    shard_of_one: active_shard.ActiveShard, busiest: Busiest, monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    """A group that ends with them goes in batches, as one that is deleted."""
+    monkeypatch.setattr(log_writer, "BATCH_BYTES_MAX", 20_000)
     put_offsets(shard_of_one.shard, 5_000)
+    if not is_over:
+        shard_of_one.shard.replay_undecided(
+            7, GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=2, commit_timestamp_ms=1))
+        )
     busiest.count_calls(Shard, "goes")
     assert await shard_of_one.expire("g", 1) is ErrorCode.none
-    assert list(shard_of_one.shard.offsets) == list(shard_of_one.shard.groups) == ["other"]
-    assert busiest.all == 5_000
-    assert busiest.most <= TOMBSTONES_MAX
+    left = [] if is_over else ["g"]
+    assert sorted(shard_of_one.shard.offsets) == sorted(shard_of_one.shard.groups) == [*left, "other"]
+    assert busiest.all <= 2 * 5_000
+    assert busiest.most <= 20_000 // log_writer.RECORD_OVERHEAD_BYTES + TOMBSTONES_MAX
 
 
 async def test_D10_offsets_of_many_groups_in_a_deleted_topic_are_looked_for_in_steps(

@@ -85,6 +85,12 @@ def test_updates_add_up_and_the_nth_is_a_snapshot() -> None:
     )
 
 
+@pytest.mark.parametrize(("start_offset", "count"), [(-1, -1), (0, 0), (7, 0)])
+def test_from_a_known_start_on_nothing_is_delivered(start_offset: int, count: int) -> None:
+    """As in Kafka: an operator who has set the offset sees the lag at once."""
+    assert new(start_offset=start_offset).delivery_complete_count == count
+
+
 def test_a_start_offset_that_rises_drops_what_is_below() -> None:
     state = applied(begun(), written(begun(), write(Batch(100, 109, AVAILABLE, 1)), 500, NOW_MS))
     state = applied(state, written(state, write(start_offset=105), 500, NOW_MS))
@@ -125,7 +131,7 @@ def test_to_begin_again_drops_batches_and_keeps_the_fence() -> None:
     state = applied(begun(), written(begun(), write(Batch(100, 109, ACKNOWLEDGED, 1), done=10), 500, NOW_MS))
     again = initialized(state, 3, 7, NOW_MS + 1)
     assert again is not None
-    assert (again.snapshot_epoch, again.leader_epoch, again.batches, again.delivery_complete_count) == (1, 5, (), -1)
+    assert (again.snapshot_epoch, again.leader_epoch, again.batches, again.delivery_complete_count) == (1, 5, (), 0)
     with pytest.raises(KafkaError) as error:
         initialized(applied(state, again), 2, 7, NOW_MS)
     assert error.value.code is ErrorCode.fenced_state_epoch

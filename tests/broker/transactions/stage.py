@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tierfetch.broker.transactions.core.events import (
     AddPartitions,
@@ -110,24 +111,7 @@ class Stage:
                     self.markers.append(value)
                 case NeedProducerId(event):
                     self.next_id += 1
-                    new = self.next_id
-                    again = (
-                        Init(
-                            token=event.token,
-                            timeout_ms=event.timeout_ms,
-                            expected=event.expected,
-                            new_producer_id=new,
-                            transaction_version=event.transaction_version,
-                        )
-                        if isinstance(event, Init)
-                        else End(
-                            token=event.token,
-                            producer=event.producer,
-                            is_commit=event.is_commit,
-                            transaction_version=event.transaction_version,
-                            new_producer_id=new,
-                        )
-                    )
+                    again = replace(event, new_producer_id=self.next_id)
                     self._perform(self.transaction.step(again, self.now_ms))
 
     def _commit(self, store: Store) -> None:

@@ -23,6 +23,7 @@ from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.base import Message, Request
 from tierfetch.protocol.messages.cluster import ApiVersionsRequest
 from tierfetch.protocol.messages.groups import LeaveGroupRequest, MemberIdentity, SyncGroupRequest
+from tierfetch.protocol.messages.producers import InitProducerIdRequest
 from tierfetch.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -118,6 +119,24 @@ async def test_A2_a_producer_that_nobody_has_is_let_in_nowhere(nodes: Nodes, cli
     assert stable_and_end(nodes, 1, "t") == (2, 2)
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(1, -1), (-1, 1)])
+async def test_A2_half_of_a_producer_is_invalid_also_without_a_transactional_id(
+    nodes: Nodes, client: KafkaClient, producer_id: int, epoch: int
+) -> None:
+    await nodes.start(1)
+    producer = Producer(nodes, client)
+    await producer.init()
+    for transactional_id in (None, "", "tx"):
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=1,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        answer = await producer.send(1, request)
+        assert (answer.error_code, answer.producer_id) == (ErrorCode.invalid_request, -1)
+
+
 async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_that_producers_know(
     nodes: Nodes, client: KafkaClient
 ) -> None:
@@ -153,6 +172,21 @@ async def test_A2_offsets_of_a_member_in_another_epoch_are_refused_with_a_code_t
     assert await producer.end() is NONE
     await producer.until_in(TransactionState.COMPLETE_COMMIT)
     assert await one.committed("g") == {"t-0": 1}
+
+
+async def test_A2_a_member_of_a_generation_without_an_assignment_yet_commits_in_a_transaction(
+    nodes: Nodes, client: KafkaClient
+) -> None:
+    """As with Kafka: REBALANCE_IN_PROGRESS would end a producer."""
+    await nodes.start(1)
+    await nodes.topic("t", 1)
+    one = await ready(nodes, 1)
+    member = (await one.enter("g")).member_id
+    assert await one.commit(1, "g", member=member, generation=1) is ErrorCode.rebalance_in_progress
+    producer = Producer(nodes, client)
+    await producer.init()
+    assert list(codes_in(await producer.send(1, offset_of(producer, member, 1), 5))) == [NONE]
+    assert list(codes_in(await producer.send(1, offset_of(producer, member, 0), 5))) == [ErrorCode.illegal_generation]
 
 
 def verified_late(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:

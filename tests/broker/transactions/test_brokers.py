@@ -319,6 +319,11 @@ async def test_A2_a_pattern_of_transactional_ids_is_matched_with_whole_ids_and_c
     assert await listed("x") == []
     for refused in ("(", "(?:(?:a{50}){50}){50}", "(?:t?){400}t{400}"):
         assert await listed(refused) is ErrorCode.invalid_regular_expression, refused
+    # RE2 reads bytes: a character may have four.
+    assert await listed("(?:t?){200}") == []
+    wide = InitProducerIdRequest(transactional_id="\N{GRINNING FACE}" * 8_000, transaction_timeout_ms=60_000)
+    assert (await producer.send(1, wide)).error_code is NONE
+    assert await listed("(?:t?){200}") is ErrorCode.invalid_regular_expression
 
 
 async def test_a_request_waits_for_the_end_of_the_transaction_before(

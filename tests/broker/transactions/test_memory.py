@@ -20,6 +20,12 @@ def test_A1_a_new_id_gets_in_only_while_there_is_room() -> None:
     assert not memory.has_room("y" * 11)
 
 
+def test_A1_a_character_may_take_four_bytes() -> None:
+    """A text takes as much for each character as for the widest."""
+    assert bytes_of(Transaction("x" * 9 + "\N{LATIN SMALL LETTER E WITH ACUTE}")) == ID_BYTES + 40
+    assert not IdMemory(ID_BYTES + 39).has_room("x" * 9 + "\N{GRINNING FACE}")
+
+
 def test_A1_the_partitions_of_a_transaction_count() -> None:
     stage = Stage()
     stage.init()

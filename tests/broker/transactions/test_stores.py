@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +13,7 @@ import pytest
 from tierfetch.broker.coordinator import log_writer
 from tierfetch.broker.transactions.active_shard import ActiveShard, ShardServices
 from tierfetch.broker.transactions.core.events import AddPartitions, End, Init, Producer, Reply
-from tierfetch.broker.transactions.core.states import EPOCH_BUMP_SINCE, TransactionState
+from tierfetch.broker.transactions.core.states import EPOCH_BUMP_SINCE, PRODUCER_EPOCH_MAX, TransactionState
 from tierfetch.broker.transactions.settings import TransactionSettings
 from tierfetch.protocol import ErrorCode, KafkaError, TopicPartition
 from tierfetch.tests.turns import turns
@@ -114,6 +115,33 @@ async def test_a_record_that_is_refused_changes_nothing(shard: ActiveShard, log:
     assert (await begin(shard)).error is ErrorCode.coordinator_not_available
     assert shard.shard.transactions == {}
     assert (await begin(shard)).error is NONE
+
+
+async def test_a_transaction_that_took_too_long_in_the_last_epoch_is_aborted_once_there_is_a_producer_id(
+    shard: ActiveShard,
+) -> None:
+    producer = await ongoing(shard)
+    transaction = shard.shard.transactions["tx"]
+    assert transaction.value is not None
+    transaction.value = replace(transaction.value, producer_epoch=PRODUCER_EPOCH_MAX - 1)
+    ids: list[int] = []
+
+    async def next_id() -> int:
+        if not ids:
+            raise KafkaError(ErrorCode.request_timed_out, "no controller")
+        return ids.pop()
+
+    shard._services = replace(shard._services, next_producer_id=next_id, now_ms=lambda: 1)
+    await shard.abort_timed_out()
+    await turns()
+    assert state_of(shard) is TransactionState.ONGOING
+    ids.append(8)
+    await shard.abort_timed_out()
+    await turns()
+    assert transaction.value == replace(
+        transaction.value, state=TransactionState.COMPLETE_ABORT, producer_id=8, producer_epoch=0
+    )
+    assert transaction.value.previous_producer_id == producer.producer_id
 
 
 async def test_a_record_that_finds_no_place_in_the_queue_changes_nothing(

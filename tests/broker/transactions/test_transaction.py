@@ -277,6 +277,61 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(version: int) -> Non
     assert stage.end(commit=True, producer=zombie, version=version).error is (INVALID if version else FENCED)
 
 
+def timed_out(stage: Stage, version: int) -> Producer:
+    """Let the coordinator abort the transaction of a producer, to the end; return the producer."""
+    producer = stage.producer
+    stage.now_ms += TIMEOUT_MS
+    stage.step(TimedOut(version))
+    stage.write_markers()
+    return producer
+
+
+@pytest.mark.parametrize("times_out", [True, False])
+def test_an_abort_in_the_place_of_a_producer_takes_the_next_id_in_the_last_epoch(times_out: bool) -> None:
+    """As a retry its own late abort would else be given the epoch that fences it, in which no transaction can end."""
+    stage = Stage(replace(begun(2).value, producer_epoch=32_766))
+    old = stage.producer
+    if times_out:
+        timed_out(stage, 2)
+    else:
+        assert stage.init(version=2).error is CONCURRENT
+        stage.write_markers()
+    marker = stage.markers[-1]
+    assert (marker.producer_id, marker.producer_epoch) == (old.producer_id, 32_767), "the logs know the old id"
+    assert stage.end(commit=True, producer=old, version=2).error is INVALID
+    late = stage.end(commit=False, producer=old, version=2)
+    assert (late.error, late.producer) == (NONE, Producer(1002, 0))
+    assert stage.add(A, producer=late.producer) is NONE
+    assert stage.end(version=2).producer == Producer(1002, 1)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_no_producer_acts_in_the_epoch_that_fences_the_last_one(version: int) -> None:
+    stage = Stage(replace(begun().value, producer_epoch=32_766))
+    timed_out(stage, 0)
+    forged = stage.producer
+    assert forged.epoch == 32_767
+    assert stage.add(A, producer=forged) is FENCED
+    assert stage.end(producer=forged, version=2).error is FENCED
+    assert stage.end(commit=False, producer=forged, version=2).error is FENCED
+    # Another coordinator may have let it begin: it ends all the same.
+    stage = Stage(replace(begun(version).value, producer_epoch=32_767))
+    timed_out(stage, version)
+    assert stage.state is State.COMPLETE_ABORT
+    assert stage.init().producer == (Producer(1002, 1) if version else Producer(1002, 0))
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_producer_whose_transaction_took_too_long_continues_from_version_2_on(version: int) -> None:
+    """As with Kafka: with it the abort is as if the producer had aborted."""
+    stage = begun(version)
+    old = timed_out(stage, version)
+    answer = stage.init(old, version)
+    assert (answer.error, answer.producer) == (
+        (NONE, Producer(old.producer_id, old.epoch + 1)) if version else (FENCED, NO_PRODUCER)
+    )
+
+
 @pytest.mark.parametrize("is_open", [True, False])
 def test_an_unused_transactional_id_is_forgotten(is_open: bool) -> None:
     stage = begun() if is_open else ended()
@@ -422,7 +477,7 @@ class Conversation:
             self.stage.refuse()
 
 
-@given(st.lists(st.sampled_from(ACTIONS), max_size=40), st.sampled_from((0, 2)), st.sampled_from((0, 32_763)))
+@given(st.lists(st.sampled_from(ACTIONS), max_size=40), st.sampled_from((0, 2)), st.sampled_from((0, 32_763, 32_766)))
 def test_any_conversation_keeps_the_order_of_states_and_of_epochs(actions: list[str], version: int, epoch: int) -> None:
     conversation = Conversation(version, epoch)
     first = conversation.stage.value

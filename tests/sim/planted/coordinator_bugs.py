@@ -31,7 +31,9 @@ CHANGES = (FaultKind.MOVE_LEADER, FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRA
     classic_group=(True,),
 )
 def past_generation_commits() -> Iterator[None]:
-    def judge_commit(self: Group, who: MemberIdentity, generation_id: int, now: Now) -> ErrorCode:
+    def judge_commit(
+        self: Group, who: MemberIdentity, generation_id: int, now: Now, *, in_transaction: bool = False
+    ) -> ErrorCode:
         return ErrorCode.none
 
     with patch.object(Group, "judge_commit", judge_commit):

@@ -25,6 +25,7 @@ from typing import Final
 from uuid import UUID
 
 from .....protocol import ErrorCode, KafkaError
+from ....coordinator.core.texts import text_bytes
 from ..records import GroupRecord
 from ..targeted import OVERHEAD_BYTES, Deadlines, TargetedGroup
 from .records import (
@@ -297,4 +298,4 @@ def _held(current: Current) -> Iterator[tuple[UUID, frozenset[int]]]:
 def _bytes_of(member_id: str, member: Subscriber) -> int:
     texts = (member_id, member.instance_id, member.rack_id, member.client_id, member.client_host, member.regex)
     protocols = 0 if member.classic is None else sum(len(metadata) for _, metadata in member.classic.protocols)
-    return OVERHEAD_BYTES + sum(len(text or "") for text in (*texts, *member.topics)) + protocols
+    return OVERHEAD_BYTES + text_bytes(*texts, *member.topics) + protocols

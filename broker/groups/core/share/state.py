@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Final
 from uuid import UUID
 
+from ....coordinator.core.texts import text_bytes
 from ..consumer.records import GroupEpoch, Target, TargetEpoch
 from ..consumer.topics import Topic, Topics
 from ..records import GroupRecord
@@ -208,5 +209,4 @@ class ShareGroup(TargetedGroup[ShareMember]):
 
 def _bytes_of(member_id: str, member: ShareMember) -> int:
     texts = (member_id, member.rack_id, member.client_id, member.client_host)
-    names = sum(len(name) for name in member.topics) + NAME_BYTES * len(member.topics)
-    return OVERHEAD_BYTES + sum(len(text or "") for text in texts) + names
+    return OVERHEAD_BYTES + text_bytes(*texts, *member.topics) + NAME_BYTES * len(member.topics)
