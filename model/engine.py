@@ -4,6 +4,7 @@
     broker is set up            all its replicas of the wave begin to fetch, together
     replica has caught up       it leaves its connection, and from now on needs its produce rate like any follower;
                                 it is in the ISR after the ISR expansion delay
+    follower has caught up      the same, of one that was behind before any move (`lags`) and fetches from the start on
     throttle's burst is over    the throttle holds from now on
     last replica in the ISR     the next wave begins
 
@@ -29,6 +30,7 @@ from .core import Cause
 from .failures import fail_over
 from .fair_share import use_of
 from .inventory_parts import Policy
+from .lags import copying
 from .measures import Course, result_of
 from .moves import Moves
 from .recorder import Recorder
@@ -58,11 +60,11 @@ def simulate(
     for wave in np.unique(moves.wave):
         if not run.wave(np.flatnonzero(moves.wave == wave)):
             break
-    return result_of(arrays, moves, policy, run.course, run.resources, run.recorder)
+    return result_of(arrays, moves, policy, run.course.first(len(moves)), run.resources, run.recorder)
 
 
 class _Run:
-    """The state of one simulation, changed in place."""
+    """The state of one simulation, changed in place. Replicas are numbered: M that moves build, then L that lag."""
 
     def __init__(
         self,
@@ -76,14 +78,20 @@ class _Run:
         self._arrays, self._moves, self._policy, self._calibration = arrays, moves, policy, calibration
         self._down_s, self._resolution = down_s, resolution
         self._now_s = 0.0
-        self.course = Course.of(len(moves))
+        lags = copying(arrays, moves.target[moves.is_replacement].tolist())
+        self.course = Course.of(len(moves) + len(lags))
         self.resources = resources_of(arrays, calibration)
         self.recorder = Recorder(len(self.resources.capacity), arrays.broker_count)
-        self._produce = arrays.produce[moves.partition]
-        leader = arrays.leader[moves.partition]
-        source = np.where(leader == NO_BROKER, moves.target, leader)
-        self._connections = Connections(arrays, self.resources, calibration, source, moves.target, self._produce)
-        self._remaining = np.zeros(len(moves))
+        self._target = np.concatenate([moves.target, lags.broker])
+        self._goes = np.concatenate([moves.source, np.full(len(lags), NO_BROKER, dtype=np.int32)])
+        partition = np.concatenate([moves.partition, lags.partition])
+        self._produce, self._leader = arrays.produce[partition], arrays.leader[partition]
+        source = np.where(self._leader == NO_BROKER, self._target, self._leader)
+        self._connections = Connections(arrays, self.resources, calibration, source, self._target, self._produce)
+        self._remaining = np.concatenate([np.zeros(len(moves)), lags.bytes])
+        self._lagging = np.arange(len(moves), len(moves) + len(lags))
+        self.course.first_fetch_s[self._lagging] = 0.0
+        self._connections.begin(self._lagging)
         self._is_started = np.zeros(arrays.broker_count, dtype=np.bool_)
         self._foreground = self.resources.foreground.copy()
         self._available = self.resources.left_by(self._foreground)
@@ -102,9 +110,8 @@ class _Run:
         """Run one wave; False if some of it never ends."""
         began_s = self._now_s
         self.course.began_s[members] = began_s
-        waiting = self._set_up(members)
-        fetching = waiting[:0]
-        while len(waiting) or len(fetching):
+        waiting, fetching = self._set_up(members), self._lagging
+        while len(waiting) or self._are_built(fetching).any():
             is_ready = self.course.first_fetch_s[waiting] <= self._now_s
             if is_ready.any():
                 self._connections.begin(waiting[is_ready])
@@ -116,8 +123,23 @@ class _Run:
                 self.course.obstacle[fetching] = Obstacle.OVERTAKEN
                 return False
             fetching = fetching[~has_caught_up]
-        self._now_s = float(self.course.joined_s[members].max())
-        return bool(np.isfinite(self._now_s))
+        self._lagging = fetching
+        end_s = float(self.course.joined_s[members].max())
+        if np.isfinite(end_s):
+            self._rest(end_s)
+        return bool(np.isfinite(end_s))
+
+    def _are_built(self, replicas: Ints) -> Bools:
+        """Which of these moves build; the others only lag."""
+        return np.asarray(replicas < len(self._moves))
+
+    def _rest(self, until_s: float) -> None:
+        """Advance to the end of a wave, whose replicas have all caught up: who lags copies on."""
+        while len(self._lagging) and self._now_s < until_s:
+            has_caught_up = self._advance(self._lagging, until_s, self._now_s)
+            assert has_caught_up is not None, "an end is an event"
+            self._lagging = self._lagging[~has_caught_up]
+        self._now_s = until_s
 
     def _set_up(self, members: Ints) -> Ints:
         """When each replica begins to fetch, and with how much to copy; returns those that can join at all."""
@@ -242,9 +264,7 @@ class _Run:
         self.course.joined_s[replicas] = ends_s + lag_s + self._calibration.isr_expansion_s
         self.course.cause_s[replicas, Cause.THROTTLE] += lag_s
         self.course.cause_s[replicas, Cause.ISR] += self._calibration.isr_expansion_s
-        follows = self._moves.target[replicas]
-        leader = self._arrays.leader[self._moves.partition[replicas]]
-        goes = self._moves.source[replicas]
+        follows, leader, goes = self._target[replicas], self._leader[replicas], self._goes[replicas]
         leaves = (goes != NO_BROKER) & (goes != follows) & (goes != leader)
         self._need(follows, leader, self._produce[replicas])
         self._need(goes[leaves], leader[leaves], -self._produce[replicas][leaves])
