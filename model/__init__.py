@@ -17,6 +17,7 @@ bootstraps   computes what a new replica reads from its leader and from the tier
 engine       simulates the moves as flows that share resources.
 resources    declares those resources: NIC, disk, CPU, throttles, racks' uplinks and links, tier.
 fair_share   computes max-min fair rates.
+throttles    holds what replication throttles let through in a burst.
 connections  groups the replicas that share one fetch connection.
 tiering      computes how much of a partition waits for its upload.
 warming      computes how long thin replicas take to warm.

@@ -5,7 +5,7 @@
     replica has caught up       it leaves its connection, and from now on needs its produce rate like any follower;
                                 it is in the ISR after the ISR expansion delay
     follower has caught up      the same, of one that was behind before any move (`lags`) and fetches from the start on
-    throttle's burst is over    the throttle holds from now on
+    throttle's burst is over    the throttle holds from now on, until it has rested
     last replica in the ISR     the next wave begins
 
 Between two events every rate is constant: a connection's (`connections`) is max-min fair, a replica gets its even part,
@@ -36,6 +36,7 @@ from .moves import Moves
 from .recorder import Recorder
 from .resources import Kind, resources_of
 from .results import ModelResult, Obstacle
+from .throttles import Throttle
 
 RESOLUTION: Final = 1e-3
 
@@ -95,16 +96,18 @@ class _Run:
         self._is_started = np.zeros(arrays.broker_count, dtype=np.bool_)
         self._foreground = self.resources.foreground.copy()
         self._available = self.resources.left_by(self._foreground)
-        self._burst = np.zeros(len(self._available))
-        self._fill_bursts()
+        is_throttle = np.zeros(len(self._available), dtype=np.bool_)
+        is_throttle[Kind.THROTTLE_IN * arrays.broker_count : len(Kind) * arrays.broker_count] = True
+        rate = np.where(is_throttle & np.isfinite(self._available), self.resources.capacity, 0.0)
+        self._throttle = Throttle(rate, calibration.throttle_burst_bytes, calibration.throttle_rest_s)
+        replaced = moves.target[moves.is_replacement]
+        if len(replaced):
+            self._throttle.begin_rested(but=self.resources.of(Kind.THROTTLE_IN).start + replaced)
+        self._open()
 
-    def _fill_bursts(self) -> None:
-        """A throttle that has not held anything back for a while lets a burst through."""
-        for kind in (Kind.THROTTLE_IN, Kind.THROTTLE_OUT):
-            numbers = self.resources.of(kind)
-            is_throttled = np.isfinite(self.resources.capacity[numbers])
-            self._burst[numbers] = np.where(is_throttled, self._calibration.throttle_burst_bytes, 0.0)
-        self._available[self._burst > 0] = np.inf
+    def _open(self) -> None:
+        """A throttle that lets a burst through holds nothing back."""
+        self._available[self._throttle.is_open] = np.inf
 
     def wave(self, members: Ints) -> bool:
         """Run one wave; False if some of it never ends."""
@@ -115,6 +118,7 @@ class _Run:
             is_ready = self.course.first_fetch_s[waiting] <= self._now_s
             if is_ready.any():
                 self._connections.begin(waiting[is_ready])
+                self._throttle.may_rest(self.resources.of(Kind.THROTTLE_IN).start + self._target[waiting[is_ready]])
                 fetching = np.concatenate([fetching, waiting[is_ready]])
                 waiting = waiting[~is_ready]
             next_ready_s = float(self.course.first_fetch_s[waiting].min(initial=np.inf))
@@ -205,19 +209,21 @@ class _Run:
         with np.errstate(divide="ignore", invalid="ignore"):
             ends_s = self._now_s + np.where(nears > 0, self._remaining[fetching] / nears, np.inf)
         ends_s[self._remaining[fetching] <= 0] = self._now_s
-        burst_end_s = self._now_s + self._burst_left_s(use)
+        burst_end_s = self._now_s + self._throttle.left_s(use)
         first_s = float(ends_s.min(initial=np.inf))
         if not np.isfinite(min(first_s, next_ready_s, burst_end_s)):
             return None
         last_s = float(ends_s.max(initial=0.0)) if len(ends_s) else np.inf
-        soon_s = min(first_s + self._resolution * (first_s - began_s), last_s)
+        soon_s = min(first_s + self._resolution * (first_s - began_s), last_s) if np.isfinite(first_s) else np.inf
         until_s = min(soon_s, next_ready_s, burst_end_s)
         has_caught_up = ends_s <= until_s
         self._record(rates, use, until_s)
         waits_for = connections.waits_for(rates, use, self._available)[at]
         self.course.cause_s[fetching, waits_for] += np.minimum(ends_s, until_s) - self._now_s
         self._remaining[fetching] -= np.minimum(nears * (until_s - self._now_s), self._remaining[fetching])
-        self._use_burst(use, until_s - self._now_s)
+        self._throttle.pass_on(use, until_s - self._now_s)
+        self._available = self.resources.left_by(self._foreground)
+        self._open()
         self._now_s = until_s
         caught_up = fetching[has_caught_up]
         lag_s = np.where(self._is_held_back(use)[at[has_caught_up]], self._calibration.throttle_lag_s, 0.0)
@@ -231,22 +237,11 @@ class _Run:
         is_full[throttles] = use[throttles] >= self._available[throttles] * (1 - 1e-6)
         return np.asarray(is_full[self._connections.uses].any(axis=1))
 
-    def _burst_left_s(self, use: Floats) -> float:
-        draining = (self._burst > 0) & (use > 0)
-        return float((self._burst[draining] / use[draining]).min(initial=np.inf))
-
-    def _use_burst(self, use: Floats, elapsed_s: float) -> None:
-        had = self._burst > 0
-        self._burst = np.maximum(0.0, self._burst - use * elapsed_s)
-        spent = had & (self._burst < 1.0)
-        self._burst[spent] = 0.0
-        self._available[spent] = self.resources.capacity[spent]
-
     def _record(self, rates: Floats, use: Floats, until_s: float) -> None:
         """What a throttle lets through in a burst lasts for a moment: peaks are reported as it holds from then on."""
         connections, brokers = self._connections, self._arrays.broker_count
         capacity = self.resources.capacity
-        bursting = (self._burst > 0) & (use > capacity)
+        bursting = self._throttle.is_open & (use > capacity)
         if bursting.any():
             held = np.ones(len(use))
             held[bursting] = capacity[bursting] / use[bursting]
@@ -283,4 +278,4 @@ class _Run:
         ):
             np.add.at(self._foreground, kind * resources.brokers + brokers, rate * weight)
         self._available = resources.left_by(self._foreground)
-        self._available[self._burst > 0] = np.inf
+        self._open()

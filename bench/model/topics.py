@@ -24,6 +24,8 @@ from .scenario import BOUNDED_LOCAL_BYTES, Place, Scenario
 CALM_LOOKS: Final = 8
 CALM_INTERVAL_S: Final = 0.4
 DELETE_LOOK_S: Final = 0.2
+WAYS: Final = ("leader", "follower")
+"""A throttle is of each broker, either way, as an inventory has it."""
 _OPTION: Final = "follower.fetch.last.tiered.offset.enable"
 
 
@@ -36,7 +38,7 @@ def broker_configs(lab: Lab, scenario: Scenario) -> dict[str, str]:
         if policy is Policy.BOUNDED_LOCAL:
             configs["bootstrap.bounded.local.bytes"] = str(BOUNDED_LOCAL_BYTES)
     if scenario.throttle_mb_s is not None and not scenario.kind.is_rebalance:
-        configs["follower.replication.throttled.rate"] = str(int(scenario.throttle_mb_s * 1e6))
+        configs |= {f"{way}.replication.throttled.rate": str(int(scenario.throttle_mb_s * 1e6)) for way in WAYS}
     return configs
 
 
@@ -48,7 +50,7 @@ def topic_configs(scenario: Scenario, topic: str) -> dict[str, str]:
     if scenario.local_share is not None and scenario.has_tier(topic):
         configs["local.retention.bytes"] = str(int(scenario.total_bytes / scenario.partitions * scenario.local_share))
     if scenario.throttle_mb_s is not None and not scenario.kind.is_rebalance:
-        configs["follower.replication.throttled.replicas"] = "*"
+        configs |= {f"{way}.replication.throttled.replicas": "*" for way in WAYS}
     return configs
 
 

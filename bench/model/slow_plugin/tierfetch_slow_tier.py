@@ -3,8 +3,8 @@
     latency-ms     every read waits first for so many ms
     bytes-per-s    what all brokers together get through, to the tier and from it; 0: no limit
 
-Both are read each time, so that they can change while brokers run. What is narrow is shared by turns: a broker with
-bytes to pass takes the next turn for a piece of them, in the file `turn`, which says until when the last one lasts; so a
+Both are read each time: they can change while brokers run. What is narrow is shared by turns: a broker that has bytes
+to pass takes the next turn for a piece of them, in the file `turn`, which says until when the last one lasts; so a
 small object waits for a piece of each large one, not for all of it. The clock is that of the machine.
 """
 

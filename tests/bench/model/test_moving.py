@@ -67,7 +67,7 @@ def test_each_kind_moves_what_it_says_and_nothing_of_other_topics(kind: Kind, go
 
 def test_throttle_and_waves_of_the_scenario_are_the_plans() -> None:
     scenario = Scenario(
-        name="x", total_mb=24, is_tiered=False, partitions=24, kind=Kind.ADD, brokers=3, wave_partitions=2,
+        name="x", total_mb=480, is_tiered=False, partitions=24, kind=Kind.ADD, brokers=3, wave_partitions=2,
         throttle_mb_s=20,
     )  # fmt: skip
     found = planned(inventory(scenario), scenario, "t")
