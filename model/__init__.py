@@ -7,17 +7,15 @@ checks       finds contradictions and doubtful figures in an inventory.
 complaints   words pydantic's errors in terms of the document.
 unsure       holds the figures of an inventory that are ranges.
 uncertainty  predicts with a range: simulates at either end of what is not known exactly.
-joining      computes how sure the time is at which each replica joins.
+replicas/    knows followers that lag, what throttles let through, and how sure each replica's time is.
 core/        says where a prediction's seconds go, and how sure it is.
 units        parses quantities such as "2 TiB" and "10 Gbit/s".
 arrays       holds the same cluster as numpy arrays, for the planner and the engine.
 moves        holds the replicas that a plan builds.
-lags         holds the followers that copy already when it begins.
 bootstraps   computes what a new replica reads from its leader and from the tier, by policy.
 engine       simulates the moves as flows that share resources.
 resources    declares those resources: NIC, disk, CPU, throttles, racks' uplinks and links, tier.
 fair_share   computes max-min fair rates.
-throttles    holds what replication throttles let through in a burst.
 connections  groups the replicas that share one fetch connection.
 tiering      computes how much of a partition waits for its upload.
 warming      computes how long thin replicas take to warm.

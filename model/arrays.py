@@ -18,9 +18,9 @@ import numpy.typing as npt
 from ..light_dataclass import dataclass
 from .inventory import Inventory
 from .inventory_parts import (
-    Behind,
     BoundedLocal,
     Broker,
+    Lag,
     Link,
     LogDir,
     Partition,
@@ -30,7 +30,7 @@ from .inventory_parts import (
     Tier,
     Topic,
 )
-from .lags import Lags
+from .replicas import Lags
 from .unsure import Unsure
 
 Ints = npt.NDArray[np.signedinteger[Any]]
@@ -207,15 +207,15 @@ class ClusterArrays:
             produce_bytes_per_s=float(self.produce[number]),
             consume_bytes_per_s=float(self.consume[number]),
             log_start_offset=int(self.log_start_offset[number]),
-            behind=tuple(self._behind.get(number, ())),
+            lags=tuple(self._lags.get(number, ())),
         )
 
     @cached_property
-    def _behind(self) -> Mapping[int, list[Behind]]:
+    def _lags(self) -> Mapping[int, list[Lag]]:
         """The replicas that lag, by partition."""
-        found: dict[int, list[Behind]] = {}
+        found: dict[int, list[Lag]] = {}
         for partition, broker, lacks in zip(self.lags.partition, self.lags.broker, self.lags.bytes, strict=True):
-            lag = Behind(broker=int(self.broker_ids[broker]), bytes=float(lacks))
+            lag = Lag(broker=int(self.broker_ids[broker]), bytes=float(lacks))
             found.setdefault(int(partition), []).append(lag)
         return found
 
@@ -309,6 +309,6 @@ def _partition_fields(inventory: Inventory) -> dict[str, Any]:
         "consume": _floats([each.consume_bytes_per_s for each in rows]),
         "log_start_offset": np.array([each.log_start_offset for each in rows], dtype=np.int64),
         "lags": Lags.of(
-            [(number, place[lag.broker], lag.bytes) for number, each in enumerate(rows) for lag in each.behind]
+            [(number, place[lag.broker], lag.bytes) for number, each in enumerate(rows) for lag in each.lags]
         ),
     }

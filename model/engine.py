@@ -4,7 +4,7 @@
     broker is set up            all its replicas of the wave begin to fetch, together
     replica has caught up       it leaves its connection, and from now on needs its produce rate like any follower;
                                 it is in the ISR after the ISR expansion delay
-    follower has caught up      the same, of one that was behind before any move (`lags`) and fetches from the start on
+    follower has caught up      the same, of one that lagged before any move, and fetches from the start on
     throttle's burst is over    the throttle holds from now on, until it has rested
     last replica in the ISR     the next wave begins
 
@@ -30,13 +30,12 @@ from .core import Cause
 from .failures import fail_over
 from .fair_share import use_of
 from .inventory_parts import Policy
-from .lags import copying
 from .measures import Course, result_of
 from .moves import Moves
 from .recorder import Recorder
+from .replicas import Throttle, copying
 from .resources import Kind, resources_of
 from .results import ModelResult, Obstacle
-from .throttles import Throttle
 
 RESOLUTION: Final = 1e-3
 

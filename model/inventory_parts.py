@@ -118,7 +118,7 @@ class BoundedLocal(Strict):
     seconds_min: Seconds = 0.0
 
 
-class Behind(Strict):
+class Lag(Strict):
     """A replica that is out of sync and copies: its broker, and the bytes that it still lacks."""
 
     broker: Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -129,7 +129,7 @@ class Partition(Strict):
     """One partition; see the module's picture. The rates are of all producers and of all consumers together.
 
     A leader of -1 (or null) is none. `log_start_offset` 0 means that retention has deleted nothing yet: Apache Kafka's
-    follower then begins at offset 0. `behind`: the replicas out of sync that are copying now; others, on brokers that
+    follower then begins at offset 0. `lags`: the replicas out of sync that are copying now; others, on brokers that
     are dead, copy nothing.
     """
 
@@ -143,7 +143,7 @@ class Partition(Strict):
     produce_bytes_per_s: Rate = 0.0
     consume_bytes_per_s: Rate = 0.0
     log_start_offset: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
-    behind: tuple[Behind, ...] = ()
+    lags: tuple[Lag, ...] = ()
 
     @model_validator(mode="before")
     @classmethod

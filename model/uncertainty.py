@@ -8,8 +8,8 @@
                                     the beginning of waves
     throttle                        its factor, on the seconds that the throttle decides
 
-How effects make a range: core/ranges.py; that of each replica: joining.py. Everything is decided by the inputs: nothing
-is drawn.
+How effects make a range: core/ranges.py; that of each replica: replicas/joining.py. Everything is decided by the
+inputs: nothing is drawn.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .calibration import Calibration, Spread
 from .core import EXACT, Effect, Outlook, Range, Seconds, Sight, combined
 from .engine import RESOLUTION, simulate
 from .inventory_parts import Policy
-from .joining import MACHINE, Factors, Joining, factors_of, joining_of
 from .moves import Moves
+from .replicas import MACHINE, Factors, Joining, factors_of, joining_of
 from .results import ModelResult
 from .unsure import End, Unsure, groups
 

@@ -8,7 +8,7 @@ live         is that on real brokers.
 budget       says how long each scenario will take.
 progress     says what of a session is left, and where its time went.
 lab          starts a cluster of two brokers or more for each system, with a tier that can be slow and narrow.
-topics       makes a scenario's topics with their data, and has one broker fall behind.
+topics       makes a scenario's topics with their data, and has one broker lag.
 replacement  kills, wipes and replaces a broker, and times it from outside.
 producers    is the process that produces meanwhile.
 moving       plans a rebalance, carries it out with `reassign execute`, and times it from outside.

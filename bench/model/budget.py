@@ -59,11 +59,11 @@ TIER_MB_S: Final = 40.0
 LOOK_S: Final = 1.0
 """One look of a capture."""
 WINDOW_S: Final = 4.0
-"""Of a capture under load, besides."""
+"""A capture under load takes so much longer."""
 PAUSE_S: Final = 1.5
 """What a run waits for before and after."""
 COMMAND_S: Final = 3.0
-"""For `reassign execute` to start, and to clean up."""
+"""What `reassign execute` takes to start, and to clean up."""
 
 
 def expected(scenario: Scenario, system: System, runs: int, *, is_predicted: bool = False) -> dict[Step, float]:

@@ -16,7 +16,7 @@
     throttle_mb_s     one of four, 10 to 60
     latency_ms        of a tiered topic, one of two: 5 to 300
     tier_mb_s         of a tiered topic, one of two: 4 to 40, of ratios, and at least twice what is produced
-    racks             1 to 3, no more than brokers
+    racks             1 to 3, at most as many as brokers
     behind_mb         of a replacement with three brokers or more, where all is local, two of three: 10 to 100
     brokers           2 to 6, of a rebalance 3 to 6
     wave_partitions   of a rebalance: 2, 5 or 50
@@ -24,7 +24,7 @@
 
 What is left out is what cannot be run five times alike, not what is predicted badly. Producers on a tiered topic whose
 followers copy what is local: either it grows with each run, or retention sends a follower back to its start
-(docs/model-proof.md). A throttle, or a tier, below what producers write never ends. A follower that is behind what its
+(docs/model-proof.md). A throttle, or a tier, below what producers write never ends. A follower that lacks more than its
 leader has on disk is sent to the tier, with what it had: that is another start of a replica, which no policy is about.
 
 A failover is of a topic that is not tiered, at most `FAILOVER_MB` large: nothing is copied, and what a broker has is
@@ -107,7 +107,7 @@ def _drawn(seed: int, number: int) -> Scenario:
 
 
 def _laid_out(source: random.Random, scenario: Scenario) -> Scenario:
-    """Return it with topics, racks, a tier of some bandwidth, and a follower that is behind."""
+    """Return it with topics, racks, a tier of some bandwidth, and a follower that lags."""
     topics, racks = source.choice(TOPICS), source.choice(RACKS_ON_LOOPBACK)
     is_mixed, has_rate, is_behind = (source.random() < share for share in (1 / 3, 1 / 2, 2 / 3))
     tier_mb_s, behind_mb = _of_ratios(source, *TIER_MB_S), _of_ratios(source, *BEHIND_MB)

@@ -76,7 +76,7 @@ def captured(lab: Lab, scenario: Scenario, topic: str, machine: MachineRates) ->
         if scenario.laggard is not None:
             directory = lab.cluster.data_directory(scenario.laggard)
             held = {each: log_bytes(directory, each.topic, str(each.partition)) for each in scenario.layout(topic)}
-            say_who_is_behind(document, scenario.laggard, held)
+            say_who_lags(document, scenario.laggard, held)
         return Inventory.from_document({**document, **between_racks(scenario)})
 
     return run_admin((lab.bootstrap,), look)
@@ -89,14 +89,14 @@ def consume_what_is_produced(document: dict[str, Any]) -> None:
             partition["consume_bytes_per_s"] = partition["produce_bytes_per_s"]
 
 
-def say_who_is_behind(document: dict[str, Any], broker: int, held: Mapping[Place, int]) -> None:
+def say_who_lags(document: dict[str, Any], broker: int, held: Mapping[Place, int]) -> None:
     """Add what this broker, which holds so many bytes of each partition, still has to copy."""
     for topic in document["topics"]:
         for partition in topic["partitions"]:
             place = Place(topic["name"], partition["index"])
             if place in held and broker not in partition["isr"]:
                 missing = max(0, partition["local_bytes"] - held[place])
-                partition["behind"] = [{"broker": broker, "bytes": missing}]
+                partition["lags"] = [{"broker": broker, "bytes": missing}]
 
 
 def between_racks(scenario: Scenario) -> dict[str, Any]:

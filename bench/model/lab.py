@@ -51,7 +51,7 @@ RATE_FILE: Final = "bytes-per-s"
 REPLICATION: Final = "rlmm.config.remote.log.metadata.topic.replication.factor"
 INTERNAL_REPLICAS: Final = 2
 INTERNAL_REPLICAS_BEHIND: Final = 3
-"""Of the tier's metadata: one is in sync even while broker 2 is wiped and another one is frozen."""
+"""The tier's metadata have so many: one is in sync even while broker 2 is wiped and another one is frozen."""
 SESSION_S: Final = 2.5
 HEARTBEAT_S: Final = 0.5
 CONTROLLER_CONFIGS: Final = {"broker.session.timeout.ms": str(int(SESSION_S * 1000))}

@@ -51,7 +51,7 @@ def left(entries: Collection[Entry], system: System, wanted: Mapping[Scenario, i
 
 
 def about(seconds: float) -> str:
-    """Return a time in words, no more exactly than it is known."""
+    """Return a time in words, as exactly as it is known."""
     if seconds < SECONDS_PER_MINUTE:
         return f"about {max(1, round(seconds))} s"
     return f"about {round(seconds / SECONDS_PER_MINUTE)} min"

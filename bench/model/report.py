@@ -139,7 +139,7 @@ def _sureness(found: Sequence[tuple[Entry, Judgement]]) -> Sureness | None:
 
 
 def aim_rows(record: Record, runs_min: int = RUNS_MIN) -> Iterator[tuple[str, ...]]:
-    """The headings, then what drawn scenarios are to reach, and what each system's reached; nothing of chosen ones."""
+    """The headings, then the aims of drawn scenarios, and what each system reached; nothing of chosen ones."""
     systems = [system for system in SYSTEMS if any(entry.system == system for entry in record.tests)]
     if record.seed is None or not systems:
         return
@@ -324,7 +324,7 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
   before its own `LocalTieredStorage`. What differs is the policy, which is each system's own
 * brokers (of drawn scenarios): 2 to 6; all but the one that is replaced lead in turn. Replicas of a partition are in
   different racks, on loopback that is placement alone
-* behind (of drawn scenarios): another broker follows everything too, was frozen while the last megabytes were written,
+* a broker that lags (of drawn scenarios): it follows everything too, was frozen while the last megabytes were written,
   and copies these while the replaced one starts and copies
 * failover (of drawn scenarios): from the death of the broker that leads everywhere until the other one does; the
   session is 2.5 s here, and decides where half of the brokers are dead

@@ -25,7 +25,7 @@ gives away all that it has, or brokers 1 and 2 have most and give some of it to 
                     of sync, and copies them meanwhile. Of a replacement with three brokers or more
     links_mb_s      of each broker's interface, either way, in millions of bytes for each second; None: loopback
     racks           that brokers are in, in turn; on loopback a partition has its replicas in two of them, apart from
-                    the one that is behind
+                    the one that lags
     uplink_mb_s     that all brokers of a rack share, either way; None: no limit
     delay_ms        one way, between brokers of two racks
     store_mb_s      of the link of the tier, which is then an S3 server (tierfetch's; Apache Kafka brings no plugin for
@@ -139,7 +139,7 @@ class Scenario:
     @property
     def grows(self) -> bool:
         """Whether a run does not leave things as it found them: each needs data of its own, and load only while it
-        lasts. A rebalance has moved replicas, producers have left more to copy, and who was behind is no longer.
+        lasts. A rebalance has moved replicas, producers have left more to copy, and who lagged no longer does.
 
         (Retention that holds the size would delete what a follower is about to fetch, and send it back to the start.)
         """
@@ -166,7 +166,7 @@ class Scenario:
         parts += [f"throttle {self.throttle_mb_s:g} MB/s"] if self.throttle_mb_s is not None else []
         parts += [f"tier {self.latency_ms} ms"] if self.latency_ms else []
         parts += [f"tier {self.tier_mb_s:g} MB/s"] if self.tier_mb_s is not None else []
-        parts += [f"broker {self.brokers} is {self.behind_mb} MB behind"] if self.behind_mb else []
+        parts += [f"broker {self.brokers} lags by {self.behind_mb} MB"] if self.behind_mb else []
         return f"{self.name}: {', '.join([*parts, *self._network_parts()])}"
 
     def _network_parts(self) -> Iterator[str]:
@@ -211,7 +211,7 @@ class Scenario:
 
     @property
     def laggard(self) -> int | None:
-        """The broker that is behind."""
+        """The broker that lags."""
         assert not self.behind_mb or (self.kind is Kind.REPLACEMENT and self.brokers > REPLACED), self.name
         return self.brokers if self.behind_mb else None
 

@@ -1,6 +1,6 @@
-"""The topics of a scenario on a live cluster: made, filled, tiered and at rest; one broker may then fall behind.
+"""The topics of a scenario on a live cluster: made, filled, tiered and at rest; one broker may then begin to lag.
 
-The broker that falls behind is frozen (SIGSTOP), as a host that hangs: the cluster takes it out of every ISR, and what
+It is frozen (SIGSTOP), as a host that hangs: the cluster takes it out of every ISR, and what
 is written then it has not. Thawed (`catch_up`), it copies that at once, for it needs no start.
 """
 
@@ -92,7 +92,7 @@ def _fall_behind(lab: Lab, scenario: Scenario, topic: str, laggard: int) -> None
 
 
 def catch_up(lab: Lab, scenario: Scenario) -> None:
-    """Thaw the broker that is behind, if there is one."""
+    """Thaw the broker that lags, if there is one."""
     if scenario.laggard is not None:
         os.kill(lab.cluster.process(scenario.laggard).pid, signal.SIGCONT)
 

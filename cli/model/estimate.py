@@ -8,7 +8,7 @@ Offsets are exact, and so are the bytes of what is in the tier, by its segments 
                            next upload of a partition with nothing pending: it is the offset after the last tiered one
     without a leader     local bytes of the largest replica; size at least the greater of these and all that is remote
     produced per second  = offsets between the two looks at the log end, in bytes
-    behind               of a replica out of sync on a live broker: its leader's local bytes less its own; only where
+    lags                 of a replica out of sync on a live broker: its leader's local bytes less its own; only where
                          nothing is tiered, for else it may begin later than its leader
 
 Where segments are not known (the metadata could not be read, or lack them) bytes are estimated: those that a record
@@ -238,7 +238,7 @@ def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, ob
                 if size is None:
                     unsized.setdefault(key, []).append(state.name)
             rate = 0.0 if second is None else _produce_rate(first, second, state, usual)
-            partitions.append(_partition(state, sizes, rate) | _behind(first, state))
+            partitions.append(_partition(state, sizes, rate) | _lags(first, state))
         topic = {
             "name": name,
             "tiered": first.is_tiered(name),
@@ -249,7 +249,7 @@ def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, ob
     return topics, unsized
 
 
-def _behind(snapshot: Snapshot, state: PartitionState) -> dict[str, object]:
+def _lags(snapshot: Snapshot, state: PartitionState) -> dict[str, object]:
     """What live followers out of sync lack, where that can be known; nothing where there are none."""
     whole = snapshot.local_bytes.get((state.leader, state.topic, state.index))
     if whole is None or snapshot.is_tiered(state.topic):
@@ -258,7 +258,7 @@ def _behind(snapshot: Snapshot, state: PartitionState) -> dict[str, object]:
         each: whole - snapshot.local_bytes[each, state.topic, state.index] for each in _out_of_sync(snapshot, state)
     }
     found = [{"broker": each, "bytes": missing} for each, missing in lacks.items() if missing > 0]
-    return {"behind": found} if found else {}
+    return {"lags": found} if found else {}
 
 
 def _out_of_sync(snapshot: Snapshot, state: PartitionState) -> list[int]:

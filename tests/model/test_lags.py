@@ -16,8 +16,8 @@ from tierfetch.model.engine import simulate
 from tierfetch.model.failures import fail_over
 from tierfetch.model.inventory import Inventory, InventoryError
 from tierfetch.model.inventory_parts import Policy
-from tierfetch.model.lags import copying
 from tierfetch.model.moves import moves_between, replacement_moves
+from tierfetch.model.replicas.lags import copying
 from tierfetch.model.results import ModelResult
 from tierfetch.tests.model.builders import GB, MB, PLAIN, broker, cluster, document, partition
 
@@ -30,7 +30,7 @@ def behind(lacks_gb: float, broker_id: int = 3) -> list[dict[str, Any]]:
 
 def lagging(lacks_gb: float, **keys: Any) -> dict[str, Any]:
     """Broker 2 leads, broker 1 will be replaced, and broker 3 is behind."""
-    return partition(0, [2, 1, 3], 1.0, isr=[2, 1], behind=behind(lacks_gb), **keys)
+    return partition(0, [2, 1, 3], 1.0, isr=[2, 1], lags=behind(lacks_gb), **keys)
 
 
 def replaced(arrays: ClusterArrays, **keys: Any) -> ModelResult:
@@ -79,9 +79,9 @@ def test_who_never_catches_up_holds_nothing_back_for_ever() -> None:
 
 
 def test_it_goes_on_over_waves_and_between_them() -> None:
-    """Of the leader's link it has all before a wave copies, and half while one does."""
+    """The leader's link is its own before a wave copies, and half of it while one does."""
     brokers = [broker(1), broker(2, nic_out_bytes_per_s=100 * MB), broker(3), broker(4)]
-    rows = [partition(0, [2, 3], 4.0, isr=[2], behind=behind(1.5)), *(partition(each, [2, 1], 0.5) for each in (1, 2))]
+    rows = [partition(0, [2, 3], 4.0, isr=[2], lags=behind(1.5)), *(partition(each, [2, 1], 0.5) for each in (1, 2))]
     arrays = cluster(brokers, rows)
     moves = moves_between(arrays, np.array([[1, 2], [1, 3], [1, 3]], dtype=np.int32))
     waves = replace(moves, wave=np.array([0, 1], dtype=np.int32))
@@ -89,7 +89,7 @@ def test_it_goes_on_over_waves_and_between_them() -> None:
     result = simulate(arrays, waves, LOCAL, pace, resolution=0.0)
     # 2 s alone (0.2 GB), 10 s shared (0.5), 1 + 2 s alone (0.3), 10 s shared (0.5): nothing is left at the end
     assert result.joined_s == pytest.approx([2 + 10 + 1, 13 + 2 + 10 + 1])
-    less = cluster(brokers, [{**rows[0], "behind": behind(1.0)}, *rows[1:]])
+    less = cluster(brokers, [{**rows[0], "lags": behind(1.0)}, *rows[1:]])
     assert simulate(less, waves, LOCAL, pace, resolution=0.0).joined_s == pytest.approx([13, 13 + 2 + 5 + 1])
 
 
@@ -125,9 +125,9 @@ def test_what_is_behind_survives_every_form() -> None:
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({"behind": behind(1.0, 2), "isr": [1, 2]}, "t-0: 2 is behind, and in the ISR [1, 2]"),
-        ({"behind": behind(1.0, 9), "isr": [1]}, "t-0: 9 is behind, but no replica ([1, 2])"),
-        ({"behind": behind(1.0, 2) * 2, "isr": [1]}, "t-0: broker 2 is behind twice"),
+        ({"lags": behind(1.0, 2), "isr": [1, 2]}, "t-0: 2 lags, and is in the ISR [1, 2]"),
+        ({"lags": behind(1.0, 9), "isr": [1]}, "t-0: 9 lags, but is no replica ([1, 2])"),
+        ({"lags": behind(1.0, 2) * 2, "isr": [1]}, "t-0: broker 2 lags twice"),
     ],
 )
 def test_who_cannot_be_behind_is_named(keys: dict[str, Any], line: str) -> None:

@@ -15,8 +15,8 @@ from tierfetch.model.core import Cause
 from tierfetch.model.engine import simulate
 from tierfetch.model.inventory import Inventory, InventoryError
 from tierfetch.model.inventory_parts import Policy
-from tierfetch.model.joining import MODEL, RUNS
 from tierfetch.model.moves import moves_between, replacement_moves
+from tierfetch.model.replicas.joining import MODEL, RUNS
 from tierfetch.model.synthetic import Shape, synthetic_cluster
 from tierfetch.model.uncertainty import Prediction, outlook_of, predict
 from tierfetch.tests.model.builders import EXAMPLE, GB, MB, PLAIN, broker, cluster, document, partition

@@ -139,7 +139,7 @@ def test_a_drawn_scenario_says_its_topics_racks_tier_and_who_is_behind() -> None
     )
     assert found.text == (
         "drawn 4: 3 brokers, 90 MB in 7 of 2 MB segments, 3 topics, tiered but for one topic, tier 8.5 MB/s,"
-        " broker 3 is 12 MB behind, 2 racks"
+        " broker 3 lags by 12 MB, 2 racks"
     )
 
 

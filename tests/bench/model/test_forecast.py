@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tierfetch.bench.model.fit import INTERNAL_PARTITIONS
-from tierfetch.bench.model.forecast import WIRE_SHARE, between_racks, forecast, known, say_who_is_behind
+from tierfetch.bench.model.forecast import WIRE_SHARE, between_racks, forecast, known, say_who_lags
 from tierfetch.bench.model.scenario import (
     CALIBRATION,
     CLIENTS,
@@ -192,7 +192,7 @@ def with_laggard(scenario: Scenario, held: int) -> Inventory:
         "bootstrap_policy": scenario.policies.ours.value,
         "topics": topics,
     }
-    say_who_is_behind(document, 3, dict.fromkeys(scenario.layout("t"), held))
+    say_who_lags(document, 3, dict.fromkeys(scenario.layout("t"), held))
     return Inventory.from_document(document)
 
 
@@ -217,10 +217,10 @@ def test_the_lab_says_who_is_behind_and_by_how_much() -> None:
             {"name": "internal", "partitions": [{"index": 0, "isr": [1], "local_bytes": 9}]},
         ]
     }
-    say_who_is_behind(document, 3, {Place("t", 0): 20, Place("t", 1): 7})
+    say_who_lags(document, 3, {Place("t", 0): 20, Place("t", 1): 7})
     first, internal = document["topics"]
-    assert [each.get("behind") for each in first["partitions"]] == [[{"broker": 3, "bytes": 30}], None]
-    assert "behind" not in internal["partitions"][0]
+    assert [each.get("lags") for each in first["partitions"]] == [[{"broker": 3, "bytes": 30}], None]
+    assert "lags" not in internal["partitions"][0]
 
 
 def test_the_network_of_a_scenario() -> None:

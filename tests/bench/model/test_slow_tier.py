@@ -53,7 +53,7 @@ async def test_what_has_no_limit_takes_no_turn(plugin: ModuleType, tmp_path: Pat
 
 
 async def test_bytes_take_as_many_turns_as_pieces(plugin: ModuleType, tmp_path: Path) -> None:
-    """Of 1 TB/s, so that the test takes no time."""
+    """The rate is 1 TB/s, so that the test takes no time."""
     _write_tier(tmp_path, 0, 1e6)
     tier = plugin.SlowLocalTieredStorage(LocalConfig(dir=tmp_path))
     turns: list[float] = []

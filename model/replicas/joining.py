@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from ..light_dataclass import dataclass
-from .arrays import Floats
-from .calibration import Spread
-from .core import Cause
-from .results import ModelResult
+from ...light_dataclass import dataclass
+from ..arrays import Floats
+from ..calibration import Spread
+from ..core import Cause
+from ..results import ModelResult
 
 MACHINE: Final = (
     Cause.START,
@@ -39,7 +39,7 @@ THROTTLE: Final = "the throttle's accuracy"
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """By how much the seconds of these causes may be shorter (a divisor) and longer (a factor), and why."""
+    """States by how much the seconds of these causes may be shorter (a divisor) and longer (a factor), and why."""
 
     name: str
     causes: tuple[Cause, ...]

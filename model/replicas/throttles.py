@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from .arrays import Bools, Floats, Ints
+from ..arrays import Bools, Floats, Ints
 
 SPENT_BYTES: Final = 1.0
 """Less is nothing."""

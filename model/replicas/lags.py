@@ -1,6 +1,6 @@
 """Followers that are out of sync when moves begin, and copy already: they take of what moves need.
 
-Only what an inventory names is one (`behind`): a replica out of sync whose broker is dead copies nothing. It needs no
+Only what an inventory names is one (`lags`): a replica out of sync whose broker is dead copies nothing. It needs no
 start and no set-up, shares the connection of the replicas that its broker builds from the same leader, and the throttle
 too; when it has caught up it needs its produce rate, as every follower. No answer is about it.
 """
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..light_dataclass import dataclass
+from ...light_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from .arrays import ClusterArrays
+    from ..arrays import ClusterArrays
 
 
 @dataclass(frozen=True, eq=False, slots=True)
