@@ -17,7 +17,20 @@ import numpy.typing as npt
 
 from ..light_dataclass import dataclass
 from .inventory import Inventory
-from .inventory_parts import BoundedLocal, Broker, Link, LogDir, Partition, Policy, Rack, RemoteLogManager, Tier, Topic
+from .inventory_parts import (
+    BoundedLocal,
+    Broker,
+    Lag,
+    Link,
+    LogDir,
+    Partition,
+    Policy,
+    Rack,
+    RemoteLogManager,
+    Tier,
+    Topic,
+)
+from .replicas import Lags
 from .unsure import Unsure
 
 Ints = npt.NDArray[np.signedinteger[Any]]
@@ -74,6 +87,8 @@ class ClusterArrays:
     log_dirs: Mapping[int, tuple[LogDir, ...]] = field(default_factory=dict)
     """The log directories of brokers that have several, by broker id."""
     unsure: tuple[Unsure, ...] = ()
+    lags: Lags = field(default_factory=lambda: Lags.of(()))
+    """The replicas that are out of sync, and copy."""
 
     @property
     def broker_count(self) -> int:
@@ -192,7 +207,17 @@ class ClusterArrays:
             produce_bytes_per_s=float(self.produce[number]),
             consume_bytes_per_s=float(self.consume[number]),
             log_start_offset=int(self.log_start_offset[number]),
+            lags=tuple(self._lags.get(number, ())),
         )
+
+    @cached_property
+    def _lags(self) -> Mapping[int, list[Lag]]:
+        """The replicas that lag, by partition."""
+        found: dict[int, list[Lag]] = {}
+        for partition, broker, lacks in zip(self.lags.partition, self.lags.broker, self.lags.bytes, strict=True):
+            lag = Lag(broker=int(self.broker_ids[broker]), bytes=float(lacks))
+            found.setdefault(int(partition), []).append(lag)
+        return found
 
     def _ids(self, brokers: Ints) -> tuple[int, ...]:
         return tuple(int(each) for each in self.broker_ids[brokers])
@@ -283,4 +308,7 @@ def _partition_fields(inventory: Inventory) -> dict[str, Any]:
         "produce": _floats([each.produce_bytes_per_s for each in rows]),
         "consume": _floats([each.consume_bytes_per_s for each in rows]),
         "log_start_offset": np.array([each.log_start_offset for each in rows], dtype=np.int64),
+        "lags": Lags.of(
+            [(number, place[lag.broker], lag.bytes) for number, each in enumerate(rows) for lag in each.lags]
+        ),
     }

@@ -10,7 +10,8 @@ bulk, catch-up  `fetchers` connections to a leader, each one fetch after the oth
                 `fetch_partition_bytes` of each replica, `fetch_response_bytes` in all, and takes `fetch_s`, the round
                 trip and its bytes at `fetch_bytes_per_s`. Each byte that producers write meanwhile to the broker's
                 partitions takes as long as `produce_weight` bytes; CPU of both ends
-throttle        does not hold back the last `throttle_burst_bytes`: the debt of a fetch is waited for after it; but
+throttle        lets through at once what it was not used for, at most that of `throttle_rest_s`, and does not hold back
+                the last `throttle_burst_bytes`: the debt of a fetch is waited for after it; but
                 where it is what limits, who waits for it looks again too late by `throttle_lag_s`, once
 ISR expansion   `isr_expansion_s` from caught up until clients see it in the ISR
 
@@ -112,6 +113,7 @@ class Calibration(_Measured):
     fetch_response_bytes: Size = 10 << 20
     produce_weight: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
     throttle_burst_bytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    throttle_rest_s: Seconds = 0.0
     throttle_lag_s: Seconds = 0.0
     leader_cpu_s_per_gb: Seconds
     follower_cpu_s_per_gb: Seconds

@@ -125,6 +125,13 @@ def _replicas(partition: Partition, brokers: dict[int, Broker]) -> Iterator[str]
         yield f"broker {twice} is in its ISR twice"
     for each in sorted(set(partition.isr).difference(partition.replicas)):
         yield f"{each} is in the ISR, but no replica ({list(partition.replicas)})"
+    lagging = [each.broker for each in partition.lags]
+    for twice in _repeated(lagging):
+        yield f"broker {twice} lags twice"
+    for each in sorted(set(lagging).difference(partition.replicas)):
+        yield f"{each} lags, but is no replica ({list(partition.replicas)})"
+    for each in sorted(set(lagging).intersection(partition.isr)):
+        yield f"{each} lags, and is in the ISR {list(partition.isr)}"
     if partition.leader >= 0 and partition.leader not in partition.isr:
         yield f"leader {partition.leader} is not in the ISR {list(partition.isr)}; -1 if there is no leader"
 

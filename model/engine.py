@@ -4,7 +4,8 @@
     broker is set up            all its replicas of the wave begin to fetch, together
     replica has caught up       it leaves its connection, and from now on needs its produce rate like any follower;
                                 it is in the ISR after the ISR expansion delay
-    throttle's burst is over    the throttle holds from now on
+    follower has caught up      the same, of one that lagged before any move, and fetches from the start on
+    throttle's burst is over    the throttle holds from now on, until it has rested
     last replica in the ISR     the next wave begins
 
 Between two events every rate is constant: a connection's (`connections`) is max-min fair, a replica gets its even part,
@@ -32,6 +33,7 @@ from .inventory_parts import Policy
 from .measures import Course, result_of
 from .moves import Moves
 from .recorder import Recorder
+from .replicas import Throttle, copying
 from .resources import Kind, resources_of
 from .results import ModelResult, Obstacle
 
@@ -58,11 +60,11 @@ def simulate(
     for wave in np.unique(moves.wave):
         if not run.wave(np.flatnonzero(moves.wave == wave)):
             break
-    return result_of(arrays, moves, policy, run.course, run.resources, run.recorder)
+    return result_of(arrays, moves, policy, run.course.first(len(moves)), run.resources, run.recorder)
 
 
 class _Run:
-    """The state of one simulation, changed in place."""
+    """The state of one simulation, changed in place. Replicas are numbered: M that moves build, then L that lag."""
 
     def __init__(
         self,
@@ -76,38 +78,46 @@ class _Run:
         self._arrays, self._moves, self._policy, self._calibration = arrays, moves, policy, calibration
         self._down_s, self._resolution = down_s, resolution
         self._now_s = 0.0
-        self.course = Course.of(len(moves))
+        lags = copying(arrays, moves.target[moves.is_replacement].tolist())
+        self.course = Course.of(len(moves) + len(lags))
         self.resources = resources_of(arrays, calibration)
         self.recorder = Recorder(len(self.resources.capacity), arrays.broker_count)
-        self._produce = arrays.produce[moves.partition]
-        leader = arrays.leader[moves.partition]
-        source = np.where(leader == NO_BROKER, moves.target, leader)
-        self._connections = Connections(arrays, self.resources, calibration, source, moves.target, self._produce)
-        self._remaining = np.zeros(len(moves))
+        self._target = np.concatenate([moves.target, lags.broker])
+        self._goes = np.concatenate([moves.source, np.full(len(lags), NO_BROKER, dtype=np.int32)])
+        partition = np.concatenate([moves.partition, lags.partition])
+        self._produce, self._leader = arrays.produce[partition], arrays.leader[partition]
+        source = np.where(self._leader == NO_BROKER, self._target, self._leader)
+        self._connections = Connections(arrays, self.resources, calibration, source, self._target, self._produce)
+        self._remaining = np.concatenate([np.zeros(len(moves)), lags.bytes])
+        self._lagging = np.arange(len(moves), len(moves) + len(lags))
+        self.course.first_fetch_s[self._lagging] = 0.0
+        self._connections.begin(self._lagging)
         self._is_started = np.zeros(arrays.broker_count, dtype=np.bool_)
         self._foreground = self.resources.foreground.copy()
         self._available = self.resources.left_by(self._foreground)
-        self._burst = np.zeros(len(self._available))
-        self._fill_bursts()
+        is_throttle = np.zeros(len(self._available), dtype=np.bool_)
+        is_throttle[Kind.THROTTLE_IN * arrays.broker_count : len(Kind) * arrays.broker_count] = True
+        rate = np.where(is_throttle & np.isfinite(self._available), self.resources.capacity, 0.0)
+        self._throttle = Throttle(rate, calibration.throttle_burst_bytes, calibration.throttle_rest_s)
+        replaced = moves.target[moves.is_replacement]
+        if len(replaced):
+            self._throttle.begin_rested(but=self.resources.of(Kind.THROTTLE_IN).start + replaced)
+        self._open()
 
-    def _fill_bursts(self) -> None:
-        """A throttle that has not held anything back for a while lets a burst through."""
-        for kind in (Kind.THROTTLE_IN, Kind.THROTTLE_OUT):
-            numbers = self.resources.of(kind)
-            is_throttled = np.isfinite(self.resources.capacity[numbers])
-            self._burst[numbers] = np.where(is_throttled, self._calibration.throttle_burst_bytes, 0.0)
-        self._available[self._burst > 0] = np.inf
+    def _open(self) -> None:
+        """A throttle that lets a burst through holds nothing back."""
+        self._available[self._throttle.is_open] = np.inf
 
     def wave(self, members: Ints) -> bool:
         """Run one wave; False if some of it never ends."""
         began_s = self._now_s
         self.course.began_s[members] = began_s
-        waiting = self._set_up(members)
-        fetching = waiting[:0]
-        while len(waiting) or len(fetching):
+        waiting, fetching = self._set_up(members), self._lagging
+        while len(waiting) or self._are_built(fetching).any():
             is_ready = self.course.first_fetch_s[waiting] <= self._now_s
             if is_ready.any():
                 self._connections.begin(waiting[is_ready])
+                self._throttle.may_rest(self.resources.of(Kind.THROTTLE_IN).start + self._target[waiting[is_ready]])
                 fetching = np.concatenate([fetching, waiting[is_ready]])
                 waiting = waiting[~is_ready]
             next_ready_s = float(self.course.first_fetch_s[waiting].min(initial=np.inf))
@@ -116,8 +126,23 @@ class _Run:
                 self.course.obstacle[fetching] = Obstacle.OVERTAKEN
                 return False
             fetching = fetching[~has_caught_up]
-        self._now_s = float(self.course.joined_s[members].max())
-        return bool(np.isfinite(self._now_s))
+        self._lagging = fetching
+        end_s = float(self.course.joined_s[members].max())
+        if np.isfinite(end_s):
+            self._rest(end_s)
+        return bool(np.isfinite(end_s))
+
+    def _are_built(self, replicas: Ints) -> Bools:
+        """Which of these moves build; the others only lag."""
+        return np.asarray(replicas < len(self._moves))
+
+    def _rest(self, until_s: float) -> None:
+        """Advance to the end of a wave, whose replicas have all caught up: who lags copies on."""
+        while len(self._lagging) and self._now_s < until_s:
+            has_caught_up = self._advance(self._lagging, until_s, self._now_s)
+            assert has_caught_up is not None, "an end is an event"
+            self._lagging = self._lagging[~has_caught_up]
+        self._now_s = until_s
 
     def _set_up(self, members: Ints) -> Ints:
         """When each replica begins to fetch, and with how much to copy; returns those that can join at all."""
@@ -183,19 +208,21 @@ class _Run:
         with np.errstate(divide="ignore", invalid="ignore"):
             ends_s = self._now_s + np.where(nears > 0, self._remaining[fetching] / nears, np.inf)
         ends_s[self._remaining[fetching] <= 0] = self._now_s
-        burst_end_s = self._now_s + self._burst_left_s(use)
+        burst_end_s = self._now_s + self._throttle.left_s(use)
         first_s = float(ends_s.min(initial=np.inf))
         if not np.isfinite(min(first_s, next_ready_s, burst_end_s)):
             return None
         last_s = float(ends_s.max(initial=0.0)) if len(ends_s) else np.inf
-        soon_s = min(first_s + self._resolution * (first_s - began_s), last_s)
+        soon_s = min(first_s + self._resolution * (first_s - began_s), last_s) if np.isfinite(first_s) else np.inf
         until_s = min(soon_s, next_ready_s, burst_end_s)
         has_caught_up = ends_s <= until_s
         self._record(rates, use, until_s)
         waits_for = connections.waits_for(rates, use, self._available)[at]
         self.course.cause_s[fetching, waits_for] += np.minimum(ends_s, until_s) - self._now_s
         self._remaining[fetching] -= np.minimum(nears * (until_s - self._now_s), self._remaining[fetching])
-        self._use_burst(use, until_s - self._now_s)
+        self._throttle.pass_on(use, until_s - self._now_s)
+        self._available = self.resources.left_by(self._foreground)
+        self._open()
         self._now_s = until_s
         caught_up = fetching[has_caught_up]
         lag_s = np.where(self._is_held_back(use)[at[has_caught_up]], self._calibration.throttle_lag_s, 0.0)
@@ -209,22 +236,11 @@ class _Run:
         is_full[throttles] = use[throttles] >= self._available[throttles] * (1 - 1e-6)
         return np.asarray(is_full[self._connections.uses].any(axis=1))
 
-    def _burst_left_s(self, use: Floats) -> float:
-        draining = (self._burst > 0) & (use > 0)
-        return float((self._burst[draining] / use[draining]).min(initial=np.inf))
-
-    def _use_burst(self, use: Floats, elapsed_s: float) -> None:
-        had = self._burst > 0
-        self._burst = np.maximum(0.0, self._burst - use * elapsed_s)
-        spent = had & (self._burst < 1.0)
-        self._burst[spent] = 0.0
-        self._available[spent] = self.resources.capacity[spent]
-
     def _record(self, rates: Floats, use: Floats, until_s: float) -> None:
         """What a throttle lets through in a burst lasts for a moment: peaks are reported as it holds from then on."""
         connections, brokers = self._connections, self._arrays.broker_count
         capacity = self.resources.capacity
-        bursting = (self._burst > 0) & (use > capacity)
+        bursting = self._throttle.is_open & (use > capacity)
         if bursting.any():
             held = np.ones(len(use))
             held[bursting] = capacity[bursting] / use[bursting]
@@ -242,9 +258,7 @@ class _Run:
         self.course.joined_s[replicas] = ends_s + lag_s + self._calibration.isr_expansion_s
         self.course.cause_s[replicas, Cause.THROTTLE] += lag_s
         self.course.cause_s[replicas, Cause.ISR] += self._calibration.isr_expansion_s
-        follows = self._moves.target[replicas]
-        leader = self._arrays.leader[self._moves.partition[replicas]]
-        goes = self._moves.source[replicas]
+        follows, leader, goes = self._target[replicas], self._leader[replicas], self._goes[replicas]
         leaves = (goes != NO_BROKER) & (goes != follows) & (goes != leader)
         self._need(follows, leader, self._produce[replicas])
         self._need(goes[leaves], leader[leaves], -self._produce[replicas][leaves])
@@ -263,4 +277,4 @@ class _Run:
         ):
             np.add.at(self._foreground, kind * resources.brokers + brokers, rate * weight)
         self._available = resources.left_by(self._foreground)
-        self._available[self._burst > 0] = np.inf
+        self._open()

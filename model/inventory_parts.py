@@ -118,11 +118,19 @@ class BoundedLocal(Strict):
     seconds_min: Seconds = 0.0
 
 
+class Lag(Strict):
+    """A replica that is out of sync and copies: its broker, and the bytes that it still lacks."""
+
+    broker: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    bytes: Bytes
+
+
 class Partition(Strict):
     """One partition; see the module's picture. The rates are of all producers and of all consumers together.
 
     A leader of -1 (or null) is none. `log_start_offset` 0 means that retention has deleted nothing yet: Apache Kafka's
-    follower then begins at offset 0.
+    follower then begins at offset 0. `lags`: the replicas out of sync that are copying now; others, on brokers that
+    are dead, copy nothing.
     """
 
     index: Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -135,6 +143,7 @@ class Partition(Strict):
     produce_bytes_per_s: Rate = 0.0
     consume_bytes_per_s: Rate = 0.0
     log_start_offset: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
+    lags: tuple[Lag, ...] = ()
 
     @model_validator(mode="before")
     @classmethod

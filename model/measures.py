@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Final, Self
 
 import numpy as np
@@ -53,6 +54,10 @@ class Course:
             obstacle=np.full(count, Obstacle.WAVE_BEFORE, dtype=np.int8),
             cause_s=np.zeros((count, CAUSES)),
         )
+
+    def first(self, count: int) -> Self:
+        """Return that of the first `count` moves."""
+        return type(self)(*(getattr(self, each.name)[:count] for each in fields(self)))
 
 
 def result_of(

@@ -8,7 +8,8 @@
                                     the beginning of waves
     throttle                        its factor, on the seconds that the throttle decides
 
-How effects make a range: core/ranges.py. Everything is decided by the inputs: nothing is drawn.
+How effects make a range: core/ranges.py; that of each replica: replicas/joining.py. Everything is decided by the
+inputs: nothing is drawn.
 """
 
 from __future__ import annotations
@@ -22,31 +23,16 @@ import numpy as np
 from ..light_dataclass import dataclass
 from .arrays import ClusterArrays, Floats
 from .calibration import Calibration, Spread
-from .core import EXACT, Cause, Effect, Outlook, Range, Seconds, Sight, combined
+from .core import EXACT, Effect, Outlook, Range, Seconds, Sight, combined
 from .engine import RESOLUTION, simulate
 from .inventory_parts import Policy
 from .moves import Moves
+from .replicas import MACHINE, Factors, Joining, factors_of, joining_of
 from .results import ModelResult
 from .unsure import End, Unsure, groups
 
-MACHINE: Final = (
-    Cause.START,
-    Cause.REPLAY,
-    Cause.SETUP,
-    Cause.TIER,
-    Cause.FETCHES,
-    Cause.LEADER_CPU,
-    Cause.FOLLOWER_CPU,
-    Cause.ISR,
-)
-DISKS: Final = (Cause.LEADER_DISK, Cause.FOLLOWER_DISK)
-LINKS: Final = (Cause.LEADER_LINK, Cause.FOLLOWER_LINK, Cause.RACK_LINK, Cause.UPLINK)
 COURSE_INSTANTS: Final = 50
-RUNS: Final = "the spread of runs"
-MODEL: Final = "the error of the model"
-FIRST: Final = "a first run"
-LOAD: Final = "load on the machines"
-THROTTLE: Final = "the throttle's accuracy"
+_ENDS: Final[tuple[End, End]] = ("low", "high")
 _FIELDS: Final = {
     "nic_in_bytes_per_s": "nic_in",
     "nic_out_bytes_per_s": "nic_out",
@@ -60,11 +46,12 @@ _FIELDS: Final = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Prediction:
-    """`range` is that of the time until the last replica is in sync."""
+    """`range` is that of the time until the last replica is in sync, `joining` has that of each."""
 
     result: ModelResult
     calibration: Calibration
     range: Range
+    joining: Joining
 
 
 def predict(
@@ -84,12 +71,15 @@ def predict(
     result = run(arrays)
     median_s = result.duration_s
     if not 0 < median_s < np.inf:
-        return Prediction(result, calibration, replace(EXACT, low=median_s, median=median_s, high=median_s))
+        exact = replace(EXACT, low=median_s, median=median_s, high=median_s)
+        return Prediction(result, calibration, exact, joining_of(result, calibration.spread))
     effects = spread_effects(result.seconds, calibration.spread)
+    ends_s = []
     for name, members in groups(arrays.unsure):
-        times = [run(with_end(arrays, members, end)).duration_s for end in ("low", "high")]
-        effects.append(Effect.between(name, median_s, *times))
-    return Prediction(result, calibration, combined(median_s, effects))
+        low, high = (run(with_end(arrays, members, end)) for end in _ENDS)
+        effects.append(Effect.between(name, median_s, low.duration_s, high.duration_s))
+        ends_s.append((low.joined_s, high.joined_s))
+    return Prediction(result, calibration, combined(median_s, effects), joining_of(result, calibration.spread, ends_s))
 
 
 def outlook_of(arrays: ClusterArrays, found: Prediction, work: Floats, waits_s: float = 0.0) -> Outlook | None:
@@ -118,19 +108,13 @@ def outlook_of(arrays: ClusterArrays, found: Prediction, work: Floats, waits_s: 
 
 def spread_effects(seconds: Seconds, spread: Spread) -> list[Effect]:
     """Return what the spread of machines and of the model does to a time that goes there."""
-    return [
-        _partial(RUNS, seconds, (*MACHINE, *DISKS, Cause.BEGIN), spread.runs, spread.runs),
-        _partial(MODEL, seconds, (*MACHINE, *DISKS, *LINKS, Cause.BEGIN), spread.model, spread.model),
-        _partial(FIRST, seconds, MACHINE, 1.0, spread.first),
-        _partial(LOAD, seconds, MACHINE, 1.0, spread.load),
-        _partial(THROTTLE, seconds, (Cause.THROTTLE,), spread.throttle, spread.throttle),
-    ]
+    return [_partial(each, seconds) for each in factors_of(spread)]
 
 
-def _partial(name: str, seconds: Seconds, causes: Sequence[Cause], quicker: float, slower: float) -> Effect:
+def _partial(factors: Factors, seconds: Seconds) -> Effect:
     """Return the effect of factors on a part of the time."""
-    part = seconds.of(*causes) / seconds.total if seconds.total > 0 else 0.0
-    return Effect(name, 1 - part * (1 - 1 / quicker), 1 + part * (slower - 1))
+    part = seconds.of(*factors.causes) / seconds.total if seconds.total > 0 else 0.0
+    return Effect(factors.name, 1 - part * (1 - 1 / factors.quicker), 1 + part * (factors.slower - 1))
 
 
 def at_worst(arrays: ClusterArrays) -> ClusterArrays:

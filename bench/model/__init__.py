@@ -5,9 +5,11 @@ draw         draws test scenarios from a seed.
 session      runs all scenarios in turn.
 stage        declares what it runs them on: a cluster for each.
 live         is that on real brokers.
+budget       says how long each scenario will take.
 progress     says what of a session is left, and where its time went.
-lab          starts a cluster of two brokers or more for each system, with a tier that can be slow.
-replacement  loads a cluster, kills, wipes and replaces a broker, and times it from outside.
+lab          starts a cluster of two brokers or more for each system, with a tier that can be slow and narrow.
+topics       makes a scenario's topics with their data, and has one broker lag.
+replacement  kills, wipes and replaces a broker, and times it from outside.
 producers    is the process that produces meanwhile.
 moving       plans a rebalance, carries it out with `reassign execute`, and times it from outside.
 failing      kills or freezes the leader, and times how long it takes until another broker leads.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -22,7 +22,7 @@ from ..systems import can_run_kafka
 from .draw import drawn
 from .judge import RUNS_MIN
 from .live import LiveLabs
-from .progress import left, time_rows
+from .progress import Left, budget_rows, left, time_rows
 from .record import Record
 from .report import markdown, print_tables
 from .scenario import CALIBRATION, NETWORKS, TESTS, Scenario
@@ -77,6 +77,7 @@ FREE_OPTIONS = ("--resume", "--again")
 )
 @click.option("--keep-calibration", type=click.Path(path_type=Path), help="Write the measured constants here.")
 @click.option("--docs", type=click.Path(path_type=Path), help="Run nothing: write what the file has as this document.")
+@click.option("--then-docs", type=click.Path(path_type=Path), help="When all was run, write it as this document.")
 @click.pass_obj
 def main(
     labs: Labs | None,
@@ -95,20 +96,22 @@ def main(
     measured: tuple[str, ...],
     keep_calibration: Path | None,
     docs: Path | None,
+    then_docs: Path | None,
 ) -> None:
     """How long replacing a broker takes, predicted and then measured, for tierfetch and Apache Kafka 4.3.0.
 
     \b
       python -m bench model                                      everything, about 25 minutes
       python -m bench model --against nothing --scenarios tier   some of ours
-      python -m bench model --random 7 --count 30                scenarios that are drawn, not chosen
+      python -m bench model --random 7 --then-docs PATH          the proof: 30 scenarios that are drawn, not chosen
       python -m bench model --networks                           where racks' uplinks limit (drawn: with --random)
       python -m bench model --random 7 --links-mb-s 20           where each broker's link limits
       python -m bench model --calibrate c-waves                  one constant again: what a wave takes to begin
       python -m bench model --docs docs/model-proof.md           the document, from the last session's file
 
-    Each prediction is in the JSON file before its first run. The file is rewritten after every run: a session that was
-    stopped (Ctrl-C, SIGTERM) says what is left, and the same command continues with the next run.
+    How long each scenario will take is said before, and what is predicted of it is in the JSON file before its first
+    run. The file is rewritten after every run: a session that was stopped (Ctrl-C, SIGTERM) says what is left, and the
+    same command continues with the next run.
     """
     console = table_console()
     exit_on(signal.SIGTERM, signal.SIGHUP)
@@ -125,19 +128,49 @@ def main(
     if calibration is not None:
         record.calibrations = Calibrations.read(calibration)
     labs = LiveLabs() if labs is None else labs
-    machine = _machine(record, labs, console)
-    systems = _systems(against, console)
-    with _saying_what_is_left(record, systems, scenarios, runs, console):
-        for system in systems:
-            session = Session(system, record, machine, console, labs)
-            if measured or (calibration is None and not session.is_tested):
-                session.calibrate(calibration_runs, constants)
-            session.test(scenarios, runs)
-    print_tables(record, console, runs)
-    console.print(_times(record))
+    works = []
+    for system in _systems(against, console):
+        session = Session(system, record, _machine(record, labs, console), console, labs)
+        is_calibrated = not measured and (calibration is not None or session.is_tested)
+        works.append(Work(session, [] if is_calibrated else constants, calibration_runs, scenarios, runs))
+    _carry_out(record, works, console)
     if keep_calibration is not None and record.calibrations is not None:
         record.calibrations.write(keep_calibration)
     console.print(f"Figures: {path}")
+    if then_docs is not None:
+        _document(path, then_docs, console)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a session has to run: scenarios that give the constants, and then those that judge the model."""
+
+    session: Session
+    constants: Sequence[Scenario]
+    constant_runs: int
+    scenarios: Sequence[Scenario]
+    runs: int
+
+    def do(self) -> None:
+        if self.constants:
+            self.session.calibrate(self.constant_runs, self.constants)
+        self.session.test(self.scenarios, self.runs)
+
+    @property
+    def left(self) -> Left:
+        record = self.session.record
+        wanted = dict.fromkeys(self.constants, self.constant_runs) | dict.fromkeys(self.scenarios, self.runs)
+        return left([*record.calibration_runs, *record.tests], self.session.system, wanted)
+
+
+def _carry_out(record: Record, works: Sequence[Work], console: Console) -> None:
+    """All that is left: first how long it will take, and then what came of it; if it is stopped, what is left then."""
+    console.print(_table(budget_rows([each.left for each in works]), "how long it will take"))
+    with _saying_what_is_left(record, works, console):
+        for work in works:
+            work.do()
+    print_tables(record, console, max((each.runs for each in works), default=1))
+    console.print(_table(time_rows([*record.calibration_runs, *record.tests]), "where the time of the session went"))
 
 
 def _document(path: Path, docs: Path, console: Console) -> None:
@@ -186,9 +219,7 @@ def _same(command: str) -> str:
 
 
 @contextmanager
-def _saying_what_is_left(
-    record: Record, systems: Sequence[System], scenarios: Sequence[Scenario], runs: int, console: Console
-) -> Iterator[None]:
+def _saying_what_is_left(record: Record, works: Sequence[Work], console: Console) -> Iterator[None]:
     """If the block is interrupted: by Ctrl-C, or by a signal that ends it. Otherwise the session has ended."""
     try:
         yield
@@ -197,15 +228,15 @@ def _saying_what_is_left(
     except (KeyboardInterrupt, SystemExit):
         record.write()
         console.print("[yellow]Stopped; the same command continues. Left:[/]")
-        for system in systems:
-            console.print(f"  {left(record.tests, system, scenarios, runs).text}", highlight=False)
+        for work in works:
+            console.print(f"  {work.left.text}", highlight=False)
         raise
 
 
-def _times(record: Record) -> Table:
-    """Where the session's time went."""
-    headings, *rows = time_rows([*record.calibration_runs, *record.tests])
-    table = Table(*headings, title="where the time of the session went")
+def _table(lines: Iterable[tuple[str, ...]], title: str) -> Table:
+    """Return lines, of which the first are the headings, under a title."""
+    headings, *rows = lines
+    table = Table(*headings, title=title)
     for row in rows:
         table.add_row(*row)
     return table

@@ -7,6 +7,7 @@
     partitions        1 to 60, of ratios: as many draws between 1 and 8 as between 8 and 60
     total_mb          20 to 400, of ratios
     segment_mb        1 to 8
+    topics            1 to 4; of several with a tier, one of three has a last one without
     is_tiered         two of three
     local_share       of a tiered topic: all, or 0.1 to 0.9
     policies          one of four pairs (ours, Apache Kafka's); of what is not tiered they all copy
@@ -14,13 +15,17 @@
     consumes          what is produced, one of two
     throttle_mb_s     one of four, 10 to 60
     latency_ms        of a tiered topic, one of two: 5 to 300
+    tier_mb_s         of a tiered topic, one of two: 4 to 40, of ratios, and at least twice what is produced
+    racks             1 to 3, at most as many as brokers
+    behind_mb         of a replacement with three brokers or more, where all is local, two of three: 10 to 100
     brokers           2 to 6, of a rebalance 3 to 6
     wave_partitions   of a rebalance: 2, 5 or 50
     throttle_mb_s     of a rebalance: at least two of three
 
 What is left out is what cannot be run five times alike, not what is predicted badly. Producers on a tiered topic whose
 followers copy what is local: either it grows with each run, or retention sends a follower back to its start
-(docs/model-proof.md). A throttle below what producers write never ends.
+(docs/model-proof.md). A throttle, or a tier, below what producers write never ends. A follower that lacks more than its
+leader has on disk is sent to the tier, with what it had: that is another start of a replica, which no policy is about.
 
 A failover is of a topic that is not tiered, at most `FAILOVER_MB` large: nothing is copied, and what a broker has is
 there again once it is back. A rebalance is of at least `PARTITIONS_PER_BROKER` partitions for each broker, and at most
@@ -32,8 +37,8 @@ Where links limit (`networks`), 6 to 12 brokers in 2 or 3 racks share their rack
     links_mb_s        4 to 12, of ratios
     uplink_mb_s       0.4 to 2 times that, of ratios
     delay_ms          one of two, 1 to 10; of a failover none, which a relay would hide
-    store_mb_s        of a tiered topic, one of two: 0.5 to 1 times a link's rate
-    total_mb          at most what an uplink carries in `CARRIED_S`
+    store_mb_s        of a tiered topic, one of two: 0.5 to 1 times a link's rate, in place of tier_mb_s
+    total_mb          at most what an uplink carries in `CARRIED_S`; behind_mb a quarter of that
     produce_mb_s      at most a tenth of an uplink
 
 The same seed always draws the same scenarios, and the first ones of a longer series are those of a shorter one.
@@ -63,6 +68,11 @@ LOCAL_SHARE: Final = (0.1, 0.9)
 PRODUCE_MB_S: Final = (1.0, 12.0)
 THROTTLE_MB_S: Final = (10.0, 60.0)
 LATENCY_MS: Final = (5, 300)
+TOPICS: Final = (1, 2, 3, 4)
+TIER_MB_S: Final = (4.0, 40.0)
+RACKS_ON_LOOPBACK: Final = (1, 2, 3)
+BEHIND_MB: Final = (10.0, 100.0)
+BEHIND_BROKERS_MIN: Final = 3
 NETWORK_BROKERS: Final = (6, 12)
 RACKS: Final = (2, 3)
 LINKS_MB_S: Final = (4.0, 12.0)
@@ -92,7 +102,26 @@ def _drawn(seed: int, number: int) -> Scenario:
     plain = _scenario(random.Random(f"{seed}/{number}"), number)
     source = random.Random(f"{seed}/{number}/brokers")
     brokers, consumes = source.randint(*BROKERS), source.random() < 1 / 2 and plain.produce_mb_s > 0
-    return _of_kind(random.Random(f"{seed}/{number}/kind"), replace(plain, brokers=brokers, consumes=consumes))
+    found = _of_kind(random.Random(f"{seed}/{number}/kind"), replace(plain, brokers=brokers, consumes=consumes))
+    return _laid_out(random.Random(f"{seed}/{number}/layout"), found)
+
+
+def _laid_out(source: random.Random, scenario: Scenario) -> Scenario:
+    """Return it with topics, racks, a tier of some bandwidth, and a follower that lags."""
+    topics, racks = source.choice(TOPICS), source.choice(RACKS_ON_LOOPBACK)
+    is_mixed, has_rate, is_behind = (source.random() < share for share in (1 / 3, 1 / 2, 2 / 3))
+    tier_mb_s, behind_mb = _of_ratios(source, *TIER_MB_S), _of_ratios(source, *BEHIND_MB)
+    topics = min(topics, scenario.partitions)
+    is_all_local = not scenario.is_tiered or scenario.local_share is None
+    may_lag = scenario.kind is Kind.REPLACEMENT and scenario.brokers >= BEHIND_BROKERS_MIN and is_all_local
+    return replace(
+        scenario,
+        topics=topics,
+        untiered_topics=int(is_mixed and scenario.is_tiered and topics > 1),
+        racks=min(racks, scenario.brokers),
+        tier_mb_s=round(max(tier_mb_s, 2 * scenario.produce_mb_s), 1) if has_rate and scenario.is_tiered else None,
+        behind_mb=round(behind_mb) if is_behind and may_lag else 0,
+    )
 
 
 def _on_network(source: random.Random, scenario: Scenario) -> Scenario:
@@ -110,6 +139,8 @@ def _on_network(source: random.Random, scenario: Scenario) -> Scenario:
         partitions=partitions,
         total_mb=max(min(scenario.total_mb, round(uplink_mb_s * CARRIED_S)), partitions * BYTES_PER_PARTITION_MIN),
         produce_mb_s=min(scenario.produce_mb_s, round(uplink_mb_s / 10, 1)),
+        behind_mb=min(scenario.behind_mb, max(1, round(uplink_mb_s * CARRIED_S / 4))),
+        tier_mb_s=None if has_store else scenario.tier_mb_s,
         links_mb_s=links_mb_s,
         racks=source.choice(RACKS),
         uplink_mb_s=uplink_mb_s,

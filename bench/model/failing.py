@@ -15,6 +15,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import ElectionType, TopicPartition
@@ -25,10 +26,11 @@ from tierfetch.cli.local import poll
 from tierfetch.model import Death
 
 from ..measure import cpu_seconds
-from ..workload import STEP_TIMEOUT_S, admin, wait_isr
+from ..workload import STEP_TIMEOUT_S, admin
 from .lab import FOLLOWER, LEADER, Lab
-from .scenario import Scenario
+from .scenario import Place, Scenario
 from .timing import Timing
+from .topics import wait_in_sync
 
 LOOK_S: Final = 0.01
 SOON_LOOK_S: Final = 0.002
@@ -52,14 +54,14 @@ def fail_over(lab: Lab, scenario: Scenario, topic: str) -> Timing:
     process = lab.cluster.process(FOLLOWER)
     cpu_s = cpu_seconds([lab.cluster.process(LEADER).pid])
     try:
-        taken_s = run_admin((lab.bootstrap,), lambda found: _watched(found, lab, topic, death))
+        taken_s = run_admin((lab.bootstrap,), lambda found: _watched(found, lab, scenario.topic_names(topic), death))
         used_s = cpu_seconds([lab.cluster.process(LEADER).pid]) - cpu_s
     finally:
         if death is Death.HOST:
             os.kill(process.pid, signal.SIGCONT)
         else:
             lab.cluster.start(FOLLOWER)
-    _lead_again(lab, scenario, topic)
+    _lead_again(lab, scenario.layout(topic))
     return Timing(
         start_to_isr_s=taken_s,
         first_data_s=0.0,
@@ -71,29 +73,30 @@ def fail_over(lab: Lab, scenario: Scenario, topic: str) -> Timing:
     )
 
 
-async def _watched(found: Admin, lab: Lab, topic: str, death: Death) -> float:
+async def _watched(found: Admin, lab: Lab, topics: Sequence[str], death: Death) -> float:
     """Seconds from the death until broker 1 leads everywhere."""
-    await found.cluster([topic])  # the connection is there
+    await found.cluster(topics)  # the connection is there
     began = time.monotonic()
     if death is Death.HOST:
         os.kill(lab.cluster.process(FOLLOWER).pid, signal.SIGSTOP)
     else:
         lab.cluster.kill(FOLLOWER)
     while time.monotonic() - began < FAILOVER_TIMEOUT_S:
-        (seen,) = (await found.cluster([topic], at=lab.address)).topics
+        seen = (await found.cluster(topics, at=lab.address)).topics
         now = time.monotonic()
-        if all(part.leader_id == LEADER for part in seen.partitions):
+        if all(part.leader_id == LEADER for topic in seen for part in topic.partitions):
             return now - began
         await asyncio.sleep(SOON_LOOK_S if now - began < SOON_S else LOOK_S)
-    raise NeverFailedOverError(f"broker {LEADER} does not lead all of {topic} after {FAILOVER_TIMEOUT_S:.0f} s")
+    names = ", ".join(topics)
+    raise NeverFailedOverError(f"broker {LEADER} does not lead all of {names} after {FAILOVER_TIMEOUT_S:.0f} s")
 
 
-def _lead_again(lab: Lab, scenario: Scenario, topic: str) -> None:
-    wait_isr(lab.cluster, {each: {LEADER, FOLLOWER} for each in range(scenario.partitions)}, topic)
+def _lead_again(lab: Lab, layout: Mapping[Place, Collection[int]]) -> None:
+    wait_in_sync(lab, layout)
     client = admin(lab.cluster, LEADER)
-    parts = [TopicPartition(topic, each) for each in range(scenario.partitions)]
-    for _ in poll(STEP_TIMEOUT_S, f"broker {FOLLOWER} to lead {topic} again", FENCED_LOOK_S):
+    parts = [TopicPartition(*place) for place in layout]
+    for _ in poll(STEP_TIMEOUT_S, f"broker {FOLLOWER} to lead again", FENCED_LOOK_S):
         client.elect_leaders(ElectionType.PREFERRED, parts).result(STEP_TIMEOUT_S)
-        found = client.list_topics(topic, timeout=10).topics[topic].partitions.values()
-        if all(part.leader == FOLLOWER for part in found):
+        found = client.list_topics(timeout=10).topics
+        if all(found[place.topic].partitions[place.partition].leader == FOLLOWER for place in layout):
             return

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
+
+import numpy as np
 
 from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.cluster_session import run as run_admin
@@ -29,9 +31,10 @@ from tierfetch.model import (
     unavailable_range,
 )
 
+from ..workload import log_bytes
 from .lab import FOLLOWER, HEARTBEAT_S, INTERNAL_TOPIC, SESSION_S, Lab
 from .moving import Planned
-from .scenario import Scenario
+from .scenario import Place, Scenario
 
 WINDOW_S: Final = 3.0
 WIRE_SHARE: Final = 1448 / 1514
@@ -59,8 +62,10 @@ class Forecast:
     whole_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def captured(lab: Lab, scenario: Scenario, machine: MachineRates) -> Inventory:
-    """As `tierfetch model capture` finds the cluster, with what this machine is known to do."""
+def captured(lab: Lab, scenario: Scenario, topic: str, machine: MachineRates) -> Inventory:
+    """As `tierfetch model capture` finds the cluster, with what this machine is known to do, and what the lab knows of
+    consumers, and of a broker that is frozen and answers nothing.
+    """
 
     async def look(admin: Admin) -> Inventory:
         window_s = WINDOW_S if scenario.produce_mb_s else 0.0
@@ -68,6 +73,10 @@ def captured(lab: Lab, scenario: Scenario, machine: MachineRates) -> Inventory:
         document = capture(first, second, known(scenario, machine), scenario.name).document
         if scenario.consumes:
             consume_what_is_produced(document)
+        if scenario.laggard is not None:
+            directory = lab.cluster.data_directory(scenario.laggard)
+            held = {each: log_bytes(directory, each.topic, str(each.partition)) for each in scenario.layout(topic)}
+            say_who_lags(document, scenario.laggard, held)
         return Inventory.from_document({**document, **between_racks(scenario)})
 
     return run_admin((lab.bootstrap,), look)
@@ -78,6 +87,16 @@ def consume_what_is_produced(document: dict[str, Any]) -> None:
     for topic in document["topics"]:
         for partition in topic["partitions"] if topic["name"] != INTERNAL_TOPIC else ():
             partition["consume_bytes_per_s"] = partition["produce_bytes_per_s"]
+
+
+def say_who_lags(document: dict[str, Any], broker: int, held: Mapping[Place, int]) -> None:
+    """Add what this broker, which holds so many bytes of each partition, still has to copy."""
+    for topic in document["topics"]:
+        for partition in topic["partitions"]:
+            place = Place(topic["name"], partition["index"])
+            if place in held and broker not in partition["isr"]:
+                missing = max(0, partition["local_bytes"] - held[place])
+                partition["lags"] = [{"broker": broker, "bytes": missing}]
 
 
 def between_racks(scenario: Scenario) -> dict[str, Any]:
@@ -100,7 +119,11 @@ def between_racks(scenario: Scenario) -> dict[str, Any]:
 def known(scenario: Scenario, machine: MachineRates) -> Mapping[str, str]:
     latency_s = scenario.latency_ms / 1000 + (machine.tier_request_s or 0.0)
     nic = machine.loopback_bytes_per_s if scenario.links_mb_s is None else scenario.links_mb_s * 1e6 * WIRE_SHARE
-    store = machine.loopback_bytes_per_s if scenario.store_mb_s is None else scenario.store_mb_s * 1e6 * WIRE_SHARE
+    store = machine.loopback_bytes_per_s
+    if scenario.store_mb_s is not None:
+        store = scenario.store_mb_s * 1e6 * WIRE_SHARE
+    elif scenario.tier_mb_s is not None:
+        store = scenario.tier_mb_s * 1e6
     return {
         "nic_in_bytes_per_s": str(nic),
         "nic_out_bytes_per_s": str(nic),
@@ -113,28 +136,27 @@ def known(scenario: Scenario, machine: MachineRates) -> Mapping[str, str]:
     }
 
 
-def forecast(inventory: Inventory, topic: str, calibrations: Calibrations) -> Forecast:
-    """Predict broker 2's replacement: when the topic's last partition is in sync, and what of the topic it copied."""
+def forecast(inventory: Inventory, topics: Collection[str], calibrations: Calibrations) -> Forecast:
+    """Predict broker 2's replacement: when the last partition of these topics is in sync, and what was copied."""
     arrays = ClusterArrays.from_inventory(inventory)
     moves = replacement_moves(arrays, arrays.broker_index(FOLLOWER))
     policy = inventory.bootstrap_policy
     found = predict(arrays, moves, policy, calibrations.of(policy))
     result = found.result
-    ours = arrays.topic[moves.partition] == arrays.topic_names.index(topic)
+    ours = np.isin(arrays.topic[moves.partition], [arrays.topic_names.index(each) for each in topics])
     obstacles = {Obstacle(int(each)).text for each in result.obstacle[ours]} - {""}
     copied = float((result.bulk_bytes + result.catch_up_bytes)[ours].sum())
-    joined_s = float(result.joined_s[ours].max())
-    within = found.range.scaled_to(joined_s)
-    last = _by_text(seconds_of(result.cause_s[ours].tolist(), result.joined_s[ours].tolist()))
+    last = int(np.flatnonzero(ours)[result.joined_s[ours].argmax()])
+    seconds = _by_text(seconds_of(result.cause_s[ours].tolist(), result.joined_s[ours].tolist()))
     return Forecast(
-        start_to_isr_s=joined_s,
+        start_to_isr_s=float(result.joined_s[last]),
         copied_bytes=copied,
         obstacle="; ".join(sorted(obstacles)),
-        low_s=within.low,
-        high_s=within.high,
-        widest=within.widest,
-        seconds=last,
-        whole_seconds=last,
+        low_s=float(found.joining.low_s[last]),
+        high_s=float(found.joining.high_s[last]),
+        widest=found.range.widest,
+        seconds=seconds,
+        whole_seconds=seconds,
     )
 
 

@@ -1,5 +1,5 @@
-"""One cluster of two brokers or more, ours or Apache Kafka's, whose tier is a directory that can be made slow, or an S3
-server (ours, in a network that limits).
+"""One cluster of two brokers or more, ours or Apache Kafka's, whose tier is a directory that can be made slow and
+narrow, or an S3 server (ours, in a network that limits).
 
 What a scenario needs is set as the cluster's dynamic configs, so that one cluster serves for all scenarios, and a
 capture reads there what holds.
@@ -46,6 +46,12 @@ INTERNAL_TOPIC: Final = "__remote_log_metadata"
 START_TIMEOUT_S: Final = 60.0
 assert CONTROLLER == CONTROLLER_ID
 LATENCY_FILE: Final = "latency-ms"
+RATE_FILE: Final = "bytes-per-s"
+"""What both plugins read in the tier's directory."""
+REPLICATION: Final = "rlmm.config.remote.log.metadata.topic.replication.factor"
+INTERNAL_REPLICAS: Final = 2
+INTERNAL_REPLICAS_BEHIND: Final = 3
+"""The tier's metadata have so many: one is in sync even while broker 2 is wiped and another one is frozen."""
 SESSION_S: Final = 2.5
 HEARTBEAT_S: Final = 0.5
 CONTROLLER_CONFIGS: Final = {"broker.session.timeout.ms": str(int(SESSION_S * 1000))}
@@ -71,6 +77,7 @@ class Lab:
     objects: Path
     """Where the tier's objects are files."""
     network: ShapedNetwork | None = None
+    internal_replicas: int = INTERNAL_REPLICAS
     _configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -89,8 +96,9 @@ class Lab:
         """Return what runs the command where clients are."""
         return list(command) if self.network is None else self.network.inside(CLIENTS, command)
 
-    def set_tier_latency(self, latency_ms: int) -> None:
-        _write_latency(self.base / "tier", latency_ms)
+    def set_tier(self, latency_ms: int, mb_s: float | None) -> None:
+        """From now on each read waits so long first, and all brokers together get so much through; None: no limit."""
+        _write_tier(self.base / "tier", latency_ms, mb_s)
 
     def set_configs(self, configs: Mapping[str, str]) -> None:
         """These of all brokers, and none of those that were set before."""
@@ -128,12 +136,21 @@ def running(system: System, base: Path, scenario: Scenario) -> Iterator[Lab]:
             tier = TierSettings("slow-local", {"dir": str(base / "tier")})
             if network is not None and scenario.store_mb_s is not None:
                 tier, objects = stack.enter_context(_store(base, network, scenario.latency_ms / 1000))
-            cluster = stack.enter_context(_tierfetch(base, scenario.broker_ids, network, tier))
+            cluster = stack.enter_context(_tierfetch(base, scenario, network, tier))
         else:
-            cluster = stack.enter_context(_kafka(base, scenario.broker_ids, network))
-        lab = Lab(system, cluster, base, scenario.brokers, objects, network)
+            cluster = stack.enter_context(_kafka(base, scenario, network))
+        lab = Lab(system, cluster, base, scenario.brokers, objects, network, internal_replicas(scenario))
         wait_complete(lab)
         yield lab
+
+
+def internal_replicas(scenario: Scenario) -> int:
+    """Return how many replicas the partitions of the tier's metadata have."""
+    return INTERNAL_REPLICAS if scenario.laggard is None else INTERNAL_REPLICAS_BEHIND
+
+
+def _configs_of(scenario: Scenario) -> dict[str, str]:
+    return CONFIGS | {REPLICATION: str(internal_replicas(scenario))}
 
 
 @contextmanager
@@ -156,7 +173,8 @@ def wait_complete(lab: Lab) -> None:
         for _ in poll(START_TIMEOUT_S, f"broker {broker} to know the whole cluster", 0.1):
             found = client.list_topics(timeout=10)
             internal = found.topics.get(INTERNAL_TOPIC)
-            is_whole = internal and all(len(part.isrs) == 2 for part in internal.partitions.values())
+            isrs = [] if internal is None else [part.isrs for part in internal.partitions.values()]
+            is_whole = isrs and all(len(isr) == lab.internal_replicas for isr in isrs)
             if is_whole and len(found.brokers) == lab.brokers:
                 break
 
@@ -175,10 +193,17 @@ class _Kafka(InNamespaces, KafkaCluster):
 
 @contextmanager
 def placed(
-    cluster: InNamespaces, configs: MutableMapping[int, dict[str, str]], network: ShapedNetwork | None
+    cluster: InNamespaces,
+    configs: MutableMapping[int, dict[str, str]],
+    racks: Mapping[int, str],
+    network: ShapedNetwork | None,
 ) -> Iterator[None]:
-    """Give the brokers among these nodes their places in the network, and what delays whatever comes to them."""
+    """Give the brokers among these nodes their racks, their places in the network, and what delays whatever comes to
+    them.
+    """
     cluster.network = network
+    for broker, rack in racks.items():
+        configs.setdefault(broker, {})["broker.rack"] = rack
     if network is None:
         yield
         return
@@ -190,19 +215,18 @@ def placed(
 
 
 @contextmanager
-def _tierfetch(
-    base: Path, brokers: Sequence[int], network: ShapedNetwork | None, tier: TierSettings
-) -> Iterator[Cluster]:
+def _tierfetch(base: Path, scenario: Scenario, network: ShapedNetwork | None, tier: TierSettings) -> Iterator[Cluster]:
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{PLUGIN}{os.pathsep}{before}" if before else str(PLUGIN)
-    _write_latency(base / "tier", 0)
+    _write_tier(base / "tier", 0, None)
     try:
         quorum = _Quorum(base, 1, first_id=CONTROLLER_ID, configs=CONTROLLER_CONFIGS)
         quorum.network = network
         with quorum:
             where = quorum.bootstrap_controllers
-            cluster = _Brokers(base, brokers, tier=tier, configs=CONFIGS, controllers=where)
-            with placed(cluster, cluster.broker_configs, network), cluster:
+            configs = _configs_of(scenario)
+            cluster = _Brokers(base, scenario.broker_ids, tier=tier, configs=configs, controllers=where)
+            with placed(cluster, cluster.broker_configs, scenario.rack_of, network), cluster:
                 yield cluster
     finally:
         if before is None:
@@ -212,16 +236,16 @@ def _tierfetch(
 
 
 @contextmanager
-def _kafka(base: Path, brokers: Sequence[int], network: ShapedNetwork | None) -> Iterator[Cluster]:
+def _kafka(base: Path, scenario: Scenario, network: ShapedNetwork | None) -> Iterator[Cluster]:
     classes = _compiled()
     configs = {
         "remote.log.storage.manager.class.name": JAVA_PLUGIN,
         "remote.log.storage.manager.class.path": str(classes),
         "log.initial.task.delay.ms": "500",  # else nothing is trimmed in a broker's first 30 s
     }
-    cluster = _Kafka(base, brokers, broker_configs=CONFIGS | configs)
+    cluster = _Kafka(base, scenario.broker_ids, broker_configs=_configs_of(scenario) | configs)
     cluster.node_configs[CONTROLLER_ID] = dict(CONTROLLER_CONFIGS)
-    with placed(cluster, cluster.node_configs, network), cluster:
+    with placed(cluster, cluster.node_configs, scenario.rack_of, network), cluster:
         yield cluster
 
 
@@ -241,8 +265,9 @@ def _compiled() -> Path:
     return classes
 
 
-def _write_latency(tier: Path, latency_ms: int) -> None:
+def _write_tier(tier: Path, latency_ms: int, mb_s: float | None) -> None:
     tier.mkdir(parents=True, exist_ok=True)
-    new = tier / f"{LATENCY_FILE}.new"
-    new.write_text(str(latency_ms))
-    new.replace(tier / LATENCY_FILE)
+    for name, value in ((LATENCY_FILE, latency_ms), (RATE_FILE, 0 if mb_s is None else round(mb_s * 1e6))):
+        new = tier / f"{name}.new"
+        new.write_text(str(value))
+        new.replace(tier / name)

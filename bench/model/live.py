@@ -20,10 +20,11 @@ from .failing import fail_over
 from .forecast import captured, failover_forecast, forecast, rebalance_forecast
 from .lab import Lab, running
 from .moving import move, planned
-from .replacement import begin_deleting, load, prepared, replace, wait_deleted
+from .replacement import load, replace
 from .scenario import Kind, Scenario
 from .stage import Foreseen, Stage
 from .timing import Timing
+from .topics import begin_deleting, prepared, wait_deleted
 
 PROBE_BYTES: Final = 128_000_000
 
@@ -58,7 +59,7 @@ class LiveStage:
     def data(self, topic: str) -> Iterator[None]:
         before, self._before = self._before, topic
         if before is not None:
-            begin_deleting(self._lab, before)
+            begin_deleting(self._lab, self._scenario, before)
         prepared(self._lab, self._scenario, topic)
         if before is not None:
             wait_deleted(self._lab, before)
@@ -71,9 +72,9 @@ class LiveStage:
         lab, scenario = self._lab, self._scenario
         if scenario.kind.death is not None:
             return Foreseen(failover_forecast(scenario, lab.system, calibrations))
-        inventory = captured(lab, scenario, self._machine)
+        inventory = captured(lab, scenario, topic, self._machine)
         if not scenario.kind.is_rebalance:
-            return Foreseen(forecast(inventory, topic, calibrations))
+            return Foreseen(forecast(inventory, scenario.topic_names(topic), calibrations))
         found = planned(inventory, scenario, topic)
         return Foreseen(rebalance_forecast(found, calibrations), found.file.model_dump(mode="json", exclude_none=True))
 

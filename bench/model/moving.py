@@ -1,7 +1,7 @@
 """A rebalance on a live cluster: a plan of ours, carried out by `tierfetch reassign execute`, and timed from outside.
 
     `planned`    once for each scenario, from the captured inventory, before anything is run
-    `move`       the plan for this run's own topic is written, executed, and watched with one connection to broker 1
+    `move`       the plan for this run's own topics is written, executed, and watched with one connection to broker 1
 
 The time is from the first look that finds a replica list changed until the first that finds every partition with the
 replicas of the plan, all of them in sync: what is between two waves is in it, the start of the command is not. Each
@@ -23,7 +23,7 @@ from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.local.nodes import TIERFETCH
 from tierfetch.model import ClusterArrays, Inventory
-from tierfetch.planning import Goal, PlanFile, PlanOptions, ReplicaPlan, plan_file_of, plan_replicas
+from tierfetch.planning import Goal, PlanFile, PlannedPartition, PlanOptions, ReplicaPlan, plan_file_of, plan_replicas
 from tierfetch.protocol import OperatorError, RetriableError
 
 from ..measure import cpu_seconds
@@ -31,7 +31,7 @@ from ..workload import STEP_TIMEOUT_S, log_bytes
 from .breakdown import Trace, moved_rows, whole_rows
 from .lab import Lab
 from .replacement import load
-from .scenario import Kind, Scenario
+from .scenario import Kind, Place, Scenario, ending_of
 from .timing import Timing
 from .traces import Logs, Said, trace_of
 
@@ -52,7 +52,7 @@ class NeverMovedError(RetriableError):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan for one topic of `arrays`, which are under its throttle, and the same as a file."""
+    """A plan for the topics of `arrays`, which are under its throttle, and the same as a file."""
 
     arrays: ClusterArrays
     plan: ReplicaPlan
@@ -60,8 +60,9 @@ class Planned:
 
 
 def planned(inventory: Inventory, scenario: Scenario, topic: str) -> Planned:
-    """Return what `reassign plan` comes to for this topic alone. NothingMovesError."""
-    only = inventory.model_copy(update={"topics": tuple(each for each in inventory.topics if each.name == topic)})
+    """Return what `reassign plan` comes to for the scenario's topics alone. NothingMovesError."""
+    names = scenario.topic_names(topic)
+    only = inventory.model_copy(update={"topics": tuple(each for each in inventory.topics if each.name in names)})
     arrays = ClusterArrays.from_inventory(only)
     throttle = None if scenario.throttle_mb_s is None else scenario.throttle_mb_s * 1e6
     options = PlanOptions(
@@ -86,14 +87,17 @@ def _goal(scenario: Scenario, arrays: ClusterArrays) -> Goal:
             return Goal.rebalance()
 
 
-def for_topic(file: PlanFile, topic: str) -> PlanFile:
-    """Return the plan for a topic that is laid out as the one that it was made for."""
+def for_topics(file: PlanFile, topic: str) -> PlanFile:
+    """Return the plan for topics that are laid out as those that it was made for; their names begin with `topic`."""
+
+    def renamed(planned: PlannedPartition) -> PlannedPartition:
+        return planned.model_copy(update={"topic": f"{topic}{ending_of(planned.topic)}"})
+
     details = file.details
-    leaders = tuple(each.model_copy(update={"topic": topic}) for each in details.leaders)
     return file.model_copy(
         update={
-            "partitions": tuple(each.model_copy(update={"topic": topic}) for each in file.partitions),
-            "tierfetch": details.model_copy(update={"leaders": leaders}),
+            "partitions": tuple(map(renamed, file.partitions)),
+            "tierfetch": details.model_copy(update={"leaders": tuple(map(renamed, details.leaders))}),
         }
     )
 
@@ -102,8 +106,8 @@ def for_topic(file: PlanFile, topic: str) -> PlanFile:
 class Course:
     """When each partition's move was ordered, and had ended, as it was seen; `time.time()`."""
 
-    ordered_s: Mapping[int, float]
-    ended_s: Mapping[int, float]
+    ordered_s: Mapping[Place, float]
+    ended_s: Mapping[Place, float]
 
     @property
     def seconds(self) -> float:
@@ -114,26 +118,26 @@ class Course:
 class Watch:
     """What looks at the partitions of a plan come to. Pure: `look` is given what was seen, and when."""
 
-    before: Mapping[int, frozenset[int]]
-    after: Mapping[int, frozenset[int]]
-    ordered_s: dict[int, float] = field(default_factory=dict)
-    ended_s: dict[int, float] = field(default_factory=dict)
+    before: Mapping[Place, frozenset[int]]
+    after: Mapping[Place, frozenset[int]]
+    ordered_s: dict[Place, float] = field(default_factory=dict)
+    ended_s: dict[Place, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, assignment: Sequence[Sequence[int]], file: PlanFile) -> Watch:
+    def of(cls, layout: Mapping[Place, Sequence[int]], file: PlanFile) -> Watch:
         """Watch what changes brokers; a new order of replicas alone moves nothing."""
-        after = {each.partition: frozenset(each.replicas) for each in file.partitions}
-        before = {number: frozenset(assignment[number]) for number in after}
-        moved = {number for number in after if after[number] != before[number]}
+        after = {_place(each): frozenset(each.replicas) for each in file.partitions}
+        before = {place: frozenset(layout[place]) for place in after}
+        moved = [place for place in after if after[place] != before[place]]
         return cls({each: before[each] for each in moved}, {each: after[each] for each in moved})
 
-    def look(self, replicas: Mapping[int, frozenset[int]], isr: Mapping[int, frozenset[int]], now_s: float) -> bool:
+    def look(self, replicas: Mapping[Place, frozenset[int]], isr: Mapping[Place, frozenset[int]], now_s: float) -> bool:
         """Return whether all have ended."""
-        for number, target in self.after.items():
-            if number not in self.ordered_s and replicas[number] != self.before[number]:
-                self.ordered_s[number] = now_s
-            if number not in self.ended_s and replicas[number] == target and isr[number] >= target:
-                self.ended_s[number] = now_s
+        for place, target in self.after.items():
+            if place not in self.ordered_s and replicas[place] != self.before[place]:
+                self.ordered_s[place] = now_s
+            if place not in self.ended_s and replicas[place] == target and isr[place] >= target:
+                self.ended_s[place] = now_s
         return len(self.ended_s) == len(self.after)
 
     @property
@@ -141,28 +145,33 @@ class Watch:
         return Course(self.ordered_s, self.ended_s)
 
 
+def _place(planned: PlannedPartition) -> Place:
+    return Place(planned.topic, planned.partition)
+
+
 def move(lab: Lab, scenario: Scenario, topic: str, file: PlanFile) -> Timing:
     """One run, under its load. NeverMovedError, after which nothing is under way; RuntimeError if a command fails."""
-    ours = for_topic(file, topic)
+    ours, topics = for_topics(file, topic), scenario.topic_names(topic)
     path = lab.base / f"plan-{topic}.json"
     path.write_text(ours.to_text())
-    watch = Watch.of(scenario.assignment, ours)
+    watch = Watch.of(scenario.layout(topic), ours)
     time.sleep(SETTLE_S)
     logs = Logs(lab)
     pids = [lab.cluster.process(each).pid for each in lab.broker_ids]
     with load(lab, scenario, topic):
         cpu_s = cpu_seconds(pids)
         with _executing(lab, path) as process:
-            run_admin((lab.bootstrap,), lambda found: _watched(found, lab, topic, watch, process))
+            run_admin((lab.bootstrap,), lambda found: _watched(found, lab, topics, watch, process))
             used_s = cpu_seconds(pids) - cpu_s
     course = watch.course
-    last, whole = _rows(watch, ours, {each: logs.said(each, topic) for each in lab.broker_ids})
+    said = {(each, name): logs.said(each, name) for each in lab.broker_ids for name in topics}
+    last, whole = _rows(watch, ours, said)
     return Timing(
         start_to_isr_s=course.seconds,
         first_data_s=0.0,
         all_data_s=0.0,
         fenced_s=0.0,
-        copied_bytes=_copied_bytes(lab, topic, watch),
+        copied_bytes=_copied_bytes(lab, watch),
         leader_cpu_s=used_s,
         follower_cpu_s=0.0,
         moves=sum(len(watch.after[each] - watch.before[each]) for each in watch.after),
@@ -172,11 +181,13 @@ def move(lab: Lab, scenario: Scenario, topic: str, file: PlanFile) -> Timing:
     )
 
 
-def _rows(watch: Watch, file: PlanFile, said: Mapping[int, Said]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return where the time of the last replica went, and that of all waves. Pure."""
-    places = [{file.partitions[place].partition for place in wave} & watch.ended_s.keys() for wave in file.waves]
+def _rows(
+    watch: Watch, file: PlanFile, said: Mapping[tuple[int, str], Said]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return where the time of the last replica went, and that of all waves; `said` by broker and topic. Pure."""
+    waves = [{_place(file.partitions[number]) for number in wave} & watch.ended_s.keys() for wave in file.waves]
     last_of_waves = [
-        _trace(watch, wave, max(wave, key=lambda number: watch.ended_s[number]), said) for wave in places if wave
+        _trace(watch, wave, max(wave, key=lambda place: watch.ended_s[place]), said) for wave in waves if wave
     ]
     began_s = min(watch.ordered_s.values())
     last = max(last_of_waves, key=lambda trace: trace.joined_s)
@@ -185,30 +196,29 @@ def _rows(watch: Watch, file: PlanFile, said: Mapping[int, Said]) -> tuple[dict[
     return by_last, by_whole
 
 
-def _trace(watch: Watch, wave: Collection[int], number: int, said: Mapping[int, Said]) -> Trace:
+def _trace(watch: Watch, wave: Collection[Place], last: Place, said: Mapping[tuple[int, str], Said]) -> Trace:
     """The trace of a wave's replica; its broker's first question in the wave is that of any replica there."""
-    (broker, *_) = sorted(watch.after[number] - watch.before[number])
-    there = said[broker]
+    (broker, *_) = sorted(watch.after[last] - watch.before[last])
     with_it = [each for each in wave if broker in watch.after[each] - watch.before[each]]
-    asked = [at for each in with_it if (at := there.asked_s.get(each)) is not None and at <= watch.ended_s[each]]
+    asked = [
+        at
+        for each in with_it
+        if (at := said[broker, each.topic].asked_s.get(each.partition)) is not None and at <= watch.ended_s[each]
+    ]
     return trace_of(
-        there,
-        number,
-        joined_s=watch.ended_s[number],
-        ordered_s=watch.ordered_s[number],
+        said[broker, last.topic],
+        last.partition,
+        joined_s=watch.ended_s[last],
+        ordered_s=watch.ordered_s[last],
         asked_s=min(asked, default=None),
     )
 
 
-def _copied_bytes(lab: Lab, topic: str, watch: Watch) -> int:
-    came: dict[int, list[int]] = {}
-    for number, target in watch.after.items():
-        for broker in target - watch.before[number]:
-            came.setdefault(broker, []).append(number)
+def _copied_bytes(lab: Lab, watch: Watch) -> int:
     return sum(
-        log_bytes(lab.cluster.data_directory(broker), topic, str(number))
-        for broker, numbers in came.items()
-        for number in numbers
+        log_bytes(lab.cluster.data_directory(broker), place.topic, str(place.partition))
+        for place, target in watch.after.items()
+        for broker in target - watch.before[place]
     )
 
 
@@ -238,17 +248,20 @@ def _check(process: subprocess.Popen[bytes], said: Path) -> None:
         raise RuntimeError(f"reassign execute ended with {process.returncode}: {end}")
 
 
-async def _watched(found: Admin, lab: Lab, topic: str, watch: Watch, process: subprocess.Popen[bytes]) -> None:
+async def _watched(
+    found: Admin, lab: Lab, topics: Sequence[str], watch: Watch, process: subprocess.Popen[bytes]
+) -> None:
     """Until everything has moved. NeverMovedError; RuntimeError if the command failed."""
     deadline_s = time.monotonic() + MOVE_TIMEOUT_S
     while time.monotonic() < deadline_s:
-        (seen,) = (await found.cluster([topic], at=lab.address)).topics
-        replicas = {part.partition_index: frozenset(part.replica_nodes) for part in seen.partitions}
-        isr = {part.partition_index: frozenset(part.isr_nodes) for part in seen.partitions}
+        seen = (await found.cluster(topics, at=lab.address)).topics
+        parts = {Place(topic.name, part.partition_index): part for topic in seen for part in topic.partitions}
+        replicas = {place: frozenset(part.replica_nodes) for place, part in parts.items()}
+        isr = {place: frozenset(part.isr_nodes) for place, part in parts.items()}
         if watch.look(replicas, isr, time.time()):
             return
         if process.poll():
             return
         await asyncio.sleep(LOOK_S)
     left = len(watch.after) - len(watch.ended_s)
-    raise NeverMovedError(f"{left} partitions of {topic} have not moved after {MOVE_TIMEOUT_S:.0f} s")
+    raise NeverMovedError(f"{left} partitions of {', '.join(topics)} have not moved after {MOVE_TIMEOUT_S:.0f} s")

@@ -1,8 +1,8 @@
 """What producers do while a scenario is run: records at a steady rate, over all partitions, until SIGTERM.
 
-    python -m tierfetch.bench.model.producers BOOTSTRAP TOPIC PARTITIONS MEGABYTES_PER_SECOND [consume]
+    python -m tierfetch.bench.model.producers BOOTSTRAP MEGABYTES_PER_SECOND TOPIC:PARTITIONS... [consume]
 
-With `consume` it also reads all of the topic that comes from then on, as consumers at the end of a log do.
+With `consume` it also reads all of the topics that comes from then on, as consumers at the end of a log do.
 It is a process of its own, which can be run where clients are. It says `PRODUCING` once the first record is written.
 Records come in batches, to one partition after the other, so small that each partition gets one every `EVERY_S`: a look
 of some seconds sees the rate of each. A producer that was held up makes up for `LATE_MAX_S` at most: else it
@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from confluent_kafka import Producer
@@ -32,24 +33,30 @@ LATE_MAX_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
 
 
-def main(bootstrap: str, topic: str, partitions: int, produce_mb_s: float, *, consumes: bool = False) -> None:
+Place = tuple[str, int]
+"""A topic, and the number of a partition."""
+
+
+def main(bootstrap: str, produce_mb_s: float, places: Sequence[Place], *, consumes: bool = False) -> None:
     """Produce until SIGTERM; what is under way is then written."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     settings = {"bootstrap.servers": bootstrap, "acks": "1", "linger.ms": 20, "batch.size": 262_144, "log_level": 2}
     producer = Producer(settings)
-    batch = [{"value": os.urandom(RECORD_BYTES)} for _ in range(records_of(partitions, produce_mb_s))]
-    reader = threading.Thread(target=_consume, args=(bootstrap, topic, partitions, ended), daemon=True)
+    batch = [{"value": os.urandom(RECORD_BYTES)} for _ in range(records_of(len(places), produce_mb_s))]
+    reader = threading.Thread(target=_consume, args=(bootstrap, places, ended), daemon=True)
     if consumes:
         reader.start()
-    producer.produce_batch(topic, batch, partition=0)
+    first_topic, first = places[0]
+    producer.produce_batch(first_topic, batch, partition=first)
     if producer.flush(FLUSH_TIMEOUT_S):
-        raise SystemExit(f"{bootstrap} has not taken the first records of {topic} within {FLUSH_TIMEOUT_S:.0f} s")
+        raise SystemExit(f"{bootstrap} has not taken the first records of {first_topic} in {FLUSH_TIMEOUT_S:.0f} s")
     print(PRODUCING, flush=True)
     interval_s = len(batch) * RECORD_BYTES / (produce_mb_s * 1e6)
     due_s, sent = time.monotonic(), 0
     while not ended.wait(max(0.0, due_s - time.monotonic())):
-        producer.produce_batch(topic, batch, partition=sent % partitions)
+        topic, partition = places[sent % len(places)]
+        producer.produce_batch(topic, batch, partition=partition)
         producer.poll(0)
         sent += 1
         due_s = next_due(due_s, interval_s, time.monotonic())
@@ -58,12 +65,12 @@ def main(bootstrap: str, topic: str, partitions: int, produce_mb_s: float, *, co
         reader.join(FLUSH_TIMEOUT_S)
 
 
-def _consume(bootstrap: str, topic: str, partitions: int, ended: threading.Event) -> None:
+def _consume(bootstrap: str, places: Sequence[Place], ended: threading.Event) -> None:
     """Read what comes until the end, and keep nothing; then say how much that was."""
-    print(f"{asyncio.run(_read_on(bootstrap, topic, partitions, ended))} records read", flush=True)
+    print(f"{asyncio.run(_read_on(bootstrap, places, ended))} records read", flush=True)
 
 
-async def _read_on(bootstrap: str, topic: str, partitions: int, ended: threading.Event) -> int:
+async def _read_on(bootstrap: str, places: Sequence[Place], ended: threading.Event) -> int:
     """As consumers without a group: librdkafka's would have the topic of all groups' offsets made, which others of the
     scenario's cluster then copy too.
     """
@@ -72,7 +79,7 @@ async def _read_on(bootstrap: str, topic: str, partitions: int, ended: threading
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="latest")
     await consumer.start()
     try:
-        consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
+        consumer.assign([TopicPartition(*place) for place in places])
         read = 0
         while not ended.is_set():
             read += sum(map(len, (await consumer.getmany(timeout_ms=CONSUME_WAIT_MS)).values()))
@@ -91,5 +98,17 @@ def next_due(due_s: float, interval_s: float, now_s: float) -> float:
     return max(due_s + interval_s, now_s - LATE_MAX_S)
 
 
+def topic_argument(topic: str, partitions: int) -> str:
+    """Return the argument for a topic with so many partitions."""
+    return f"{topic}:{partitions}"
+
+
+def places_of(arguments: Sequence[str]) -> list[Place]:
+    """Return the partitions of these arguments in the order of writes: one topic after the other."""
+    pairs = [argument.rsplit(":", 1) for argument in arguments]
+    return [(topic, number) for topic, partitions in pairs for number in range(int(partitions))]
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), consumes=CONSUME in sys.argv[5:])
+    _, address, rate, *rest = sys.argv
+    main(address, float(rate), places_of([each for each in rest if each != CONSUME]), consumes=CONSUME in rest)

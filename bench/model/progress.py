@@ -2,59 +2,68 @@
 
 A session is a row of runs, each in the file once it is done: whenever it is stopped, what is left are the runs that are
 not there. A scenario that was begun gets a cluster again, with data and a run that is not measured; its prediction and
-its runs stay. How long the rest takes is read off what is done: seconds of all steps for each run of the system.
+its runs stay. How long the rest takes is what is expected of it (`budget`), corrected by what the system has spent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from tierfetch.model import System
 
+from .budget import Step, correction, expected_s
 from .record import Entry
 from .scenario import Scenario
-
-
-class Step(StrEnum):
-    """What a session's time goes to."""
-
-    START = "start"
-    DATA = "data"
-    PREDICTION = "prediction"
-    FIRST = "first run"
-    RUNS = "runs"
-    END = "end"
-
 
 SECONDS_PER_MINUTE: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What one system still has to run. `seconds` None before its first run."""
+    """What one system still has to run: seconds of each scenario, and runs of all."""
 
     system: System
-    scenarios: int
     runs: int
-    seconds: float | None
+    seconds: Mapping[Scenario, float]
 
     @property
     def text(self) -> str:
-        time = "" if self.seconds is None else f", about {max(1, round(self.seconds / SECONDS_PER_MINUTE))} min"
-        return f"{self.system}: {self.scenarios} scenarios with {self.runs} runs{time}"
+        if not self.runs:
+            return f"{self.system}: nothing"
+        return (
+            f"{self.system}: {len(self.seconds)} scenarios with {self.runs} runs, {about(sum(self.seconds.values()))}"
+        )
 
 
-def left(entries: Collection[Entry], system: System, scenarios: Sequence[Scenario], runs: int) -> Left:
-    """Return what is left of a system's scenarios, `runs` of each. What failed counts as left: it is tried again."""
+def left(entries: Collection[Entry], system: System, wanted: Mapping[Scenario, int]) -> Left:
+    """Return what is left of a system's scenarios, each with so many runs. What failed is left: it is tried again."""
     own = [entry for entry in entries if entry.system == system]
     done = {entry.scenario.name: len(entry.runs) for entry in own}
-    missing = [runs - done.get(each.name, 0) for each in scenarios if done.get(each.name, 0) < runs]
-    seconds = sum(sum(entry.spent_s.values()) for entry in own if entry.runs)
-    measured = sum(done.values())
-    return Left(system, len(missing), sum(missing), seconds / measured * sum(missing) if measured else None)
+    missing = {each: runs - done.get(each.name, 0) for each, runs in wanted.items() if runs > done.get(each.name, 0)}
+    factor = correction(own)
+    seconds = {
+        each: factor * expected_s(each, system, runs, is_predicted=done.get(each.name, 0) > 0)
+        for each, runs in missing.items()
+    }
+    return Left(system, sum(missing.values()), seconds)
+
+
+def about(seconds: float) -> str:
+    """Return a time in words, as exactly as it is known."""
+    if seconds < SECONDS_PER_MINUTE:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {round(seconds / SECONDS_PER_MINUTE)} min"
+
+
+def budget_rows(of_systems: Sequence[Left]) -> Iterator[tuple[str, ...]]:
+    """The headings, what each scenario will take on each system ("-": nothing is left of it), and all of them."""
+    yield ("scenario", *(each.system for each in of_systems))
+    for scenario in dict.fromkeys(scenario for each in of_systems for scenario in each.seconds):
+        seconds = [each.seconds.get(scenario) for each in of_systems]
+        yield scenario.text, *("-" if each is None else about(each) for each in seconds)
+    yield "all", *(about(sum(each.seconds.values())) for each in of_systems)
 
 
 def time_rows(entries: Collection[Entry]) -> Iterator[tuple[str, ...]]:

@@ -48,6 +48,7 @@ def judgements(record: Record, system: System, runs_min: int = RUNS_MIN) -> list
 
 
 def print_tables(record: Record, console: Console, runs_min: int) -> None:
+    _print_table(console, list(aim_rows(record, runs_min)), "the aims, and what was reached")
     for system in SYSTEMS:
         found = judgements(record, system, runs_min)
         if not any(entry.system == system for entry in record.tests):
@@ -57,14 +58,20 @@ def print_tables(record: Record, console: Console, runs_min: int) -> None:
             table.add_row(*_cells(entry, each), style=_STYLES.get(each.verdict))
         console.print(table)
         console.print(_sentence(record, system, found))
-        if rows := list(breakdown_rows(found)):
-            table = Table(*rows[0], title=f"{NAMES[system]}: {_BREAKDOWN}")
-            for row in rows[1:]:
-                table.add_row(*row)
-            console.print(table)
+        _print_table(console, list(breakdown_rows(found)), f"{NAMES[system]}: {_BREAKDOWN}")
     for entry in (*record.calibration_runs, *record.tests):
         if entry.failure:
             console.print(f"[red]{entry.system}, {entry.scenario.name}: {entry.failure}[/]")
+
+
+def _print_table(console: Console, rows: Sequence[tuple[str, ...]], title: str) -> None:
+    """Print rows below the first one, which are the headings; nothing if there are none."""
+    if not rows:
+        return
+    table = Table(*rows[0], title=title)
+    for row in rows[1:]:
+        table.add_row(*row)
+    console.print(table)
 
 
 def _cells(entry: Entry, each: Judgement) -> tuple[str, ...]:
@@ -121,15 +128,60 @@ def _summary(record: Record, system: System, found: Sequence[tuple[Entry, Judgem
     return summary([each for _, each in found], failed=tried - len(found))
 
 
-def _sentence(record: Record, system: System, found: Sequence[tuple[Entry, Judgement]]) -> str:
-    """The verdict on chosen scenarios, or on drawn ones; with what came of the intervals."""
-    whole = _summary(record, system, found)
+def _sureness(found: Sequence[tuple[Entry, Judgement]]) -> Sureness | None:
+    """What came of the intervals."""
     pairs = [
         ((entry.forecast.low_s, entry.forecast.high_s), entry.seconds)
         for entry, _ in found
         if entry.forecast is not None
     ]
-    sure = sureness([interval for interval, _ in pairs], [seconds for _, seconds in pairs])
+    return sureness([interval for interval, _ in pairs], [seconds for _, seconds in pairs])
+
+
+def aim_rows(record: Record, runs_min: int = RUNS_MIN) -> Iterator[tuple[str, ...]]:
+    """The headings, then the aims of drawn scenarios, and what each system reached; nothing of chosen ones."""
+    systems = [system for system in SYSTEMS if any(entry.system == system for entry in record.tests)]
+    if record.seed is None or not systems:
+        return
+    found = [_reached(record, system, judgements(record, system, runs_min)) for system in systems]
+    yield ("", "aim", *(NAMES[system] for system in systems))
+    aims = (
+        (f"scenarios drawn from seed {record.seed}", ""),
+        ("error of the medians, median", f"at most {GOOD:.0%}"),
+        (f"scenarios within {FAIR:.0%}", f"at least {1 - UNFAIR_MAX:.0%}"),
+        ("runs in their 80 % interval", f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}"),
+        ("upper end of the interval / lower, median", ""),
+        ("scenarios not judged", f"at most {NOT_JUDGED_MAX:.0%}"),
+        ("the aim", ""),
+    )
+    for (what, aim), *values in zip(aims, *found, strict=True):
+        yield what, aim, *values
+
+
+def _reached(record: Record, system: System, found: Sequence[tuple[Entry, Judgement]]) -> tuple[str, ...]:
+    """In the order of those rows."""
+    whole, sure = _summary(record, system, found), _sureness(found)
+    missing = whole.not_judged / whole.scenarios
+    return (
+        f"{whole.scenarios}",
+        "-" if whole.median_error is None else _error(whole.median_error),
+        f"{_fair_share([each for _, each in found], whole):.0%}",
+        "-" if sure is None else f"{sure.coverage:.0%}",
+        "-" if sure is None else f"{sure.width:.2f}",
+        f"{missing:.0%}" + (f": {_not_judged(whole)}" if whole.not_judged else ""),
+        _AIM_TEXTS[drawn_aim([each for _, each in found], whole.failed, sure)],
+    )
+
+
+def _fair_share(judgements: Sequence[Judgement], whole: Summary) -> float:
+    """The share of all scenarios that were judged, and are at most `FAIR` off."""
+    fair = sum(each.counts and abs(each.error) <= FAIR for each in judgements)
+    return fair / whole.scenarios if whole.scenarios else 0.0
+
+
+def _sentence(record: Record, system: System, found: Sequence[tuple[Entry, Judgement]]) -> str:
+    """The verdict on chosen scenarios, or on drawn ones; with what came of the intervals."""
+    whole, sure = _summary(record, system, found), _sureness(found)
     if record.seed is None:
         return sentence(system, whole) + (f"; {_sure(sure)}" if sure is not None else "")
     return drawn_sentence(system, record.seed, [each for _, each in found], whole, sure)
@@ -141,8 +193,7 @@ def drawn_sentence(
     """The verdict on scenarios that were drawn."""
     failed = whole.scenarios - len(judgements)
     aim = drawn_aim(judgements, failed, sure)
-    errors = [abs(each.error) for each in judgements if each.counts]
-    fair = sum(error <= FAIR for error in errors) / whole.scenarios if whole.scenarios else 0.0
+    fair = _fair_share(judgements, whole)
     missing = whole.not_judged / whole.scenarios if whole.scenarios else 1.0
     median = "unlimited" if whole.median_error is None else _error(whole.median_error)
     goals = f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}"
@@ -207,6 +258,8 @@ def markdown(record: Record) -> str:
         parts.append(f"Measured with `{record.command}` on {record.machine}; {load}.")
     else:
         parts.append("No session is written down here yet: `python -m bench model`, then the command above.")
+    if rows := list(aim_rows(record)):
+        parts.append("\n".join(_lines(rows)))
     for system in SYSTEMS:
         found = judgements(record, system)
         if any(entry.system == system for entry in record.tests):
@@ -252,9 +305,9 @@ def _figure(value: float | None) -> str:
 
 _INTRODUCTION: Final = f"""# How well does the model predict?
 
-Written by `python -m bench model --docs docs/model-proof.md`, from the JSON of a session. Two brokers and a controller
-on loopback; one broker is killed, wiped and started again, and timed from its process's start until clients see it in
-the ISR of every partition. Each scenario is predicted first: the inventory is captured of the live cluster
+Written by `python -m bench model --docs docs/model-proof.md`, from the JSON of a session. Two brokers or more and a
+controller on loopback; one broker is killed, wiped and started again, and timed from its process's start until clients
+see it in the ISR of every partition. Each scenario is predicted first: the inventory is captured of the live cluster
 (`tierfetch model capture`), and the prediction is in the file before the first run. Then it is run once unmeasured, so
 that no leader does it for the first time, and at least {RUNS_MIN} times measured.
 
@@ -265,7 +318,14 @@ just before on the same machine; no test scenario is among them (`bench/model/sc
 * spread: slowest less quickest run, in parts of the median; above {SPREAD_MAX:.0%} a scenario is *not measurable*,
   which counts against the model: an unlimited error in the median
 * copied: bytes of the topic on the new disk when it has joined, predicted / median measured
-* brokers (of drawn scenarios): 2 to 6; all but the one that is replaced lead in turn
+* drawn scenarios are those that a seed gives (`python -m bench model --random SEED --count N`), after the constants are
+  fixed; none is left out for what came of it. Both systems run the same ones, and Apache Kafka is given everything that
+  is drawn: topics, racks, throttles, load, and a tier of the same latency and bandwidth, by a plugin that puts both
+  before its own `LocalTieredStorage`. What differs is the policy, which is each system's own
+* brokers (of drawn scenarios): 2 to 6; all but the one that is replaced lead in turn. Replicas of a partition are in
+  different racks, on loopback that is placement alone
+* a broker that lags (of drawn scenarios): it follows everything too, was frozen while the last megabytes were written,
+  and copies these while the replaced one starts and copies
 * failover (of drawn scenarios): from the death of the broker that leads everywhere until the other one does; the
   session is 2.5 s here, and decides where half of the brokers are dead
 * rebalance (of drawn scenarios): a plan of `reassign plan`, carried out by `reassign execute`, from its first order

@@ -5,20 +5,27 @@ started. Of another kind it is a failover: broker 2 leads all of them, and dies;
 `reassign plan` plans it and `reassign execute` carries it out: the last of the brokers is empty and takes its share, or
 gives away all that it has, or brokers 1 and 2 have most and give some of it to the others. What differs:
 
-    total_mb        data of the topic, in millions of bytes
-    partitions
+    total_mb        data of all topics, in millions of bytes
+    partitions      of all topics
+    topics          that these are in, as evenly as can be, one topic after the other
+    untiered_topics how many of them, the last ones, have no tier though the others do
     local_share     of the data that the leader keeps on its own disk; None: all, from offset 0
     policies        the bootstrap policy of either system
     produce_mb_s    what producers write meanwhile, in millions of bytes for each second
     consumes        whether consumers read all of that as it comes
     throttle_mb_s   of the follower, in millions of bytes for each second; None: none
     latency_ms      of every request to the tier, on top of the directory's own
-    is_tiered       whether the topic has a tier at all
+    tier_mb_s       that all brokers together get through to the tier and from it, in millions of bytes for each second;
+                    None: what a directory gives
+    is_tiered       whether there is a tier at all
     kind            replacement, failover after the death of a process or of a host, or rebalance
     brokers         of the cluster; of a replacement with more than two, the others lead in turn; of a failover, those
                     beside 1 and 2 hold nothing, and make it most that live on
+    behind_mb       that the last broker, which follows everything, has not copied yet when broker 2 starts; it is out
+                    of sync, and copies them meanwhile. Of a replacement with three brokers or more
     links_mb_s      of each broker's interface, either way, in millions of bytes for each second; None: loopback
-    racks           that brokers are in, in turn; with links only
+    racks           that brokers are in, in turn; on loopback a partition has its replicas in two of them, apart from
+                    the one that lags
     uplink_mb_s     that all brokers of a rack share, either way; None: no limit
     delay_ms        one way, between brokers of two racks
     store_mb_s      of the link of the tier, which is then an S3 server (tierfetch's; Apache Kafka brings no plugin for
@@ -43,6 +50,8 @@ CLIENTS: Final = 200
 STORE: Final = 201
 """Nodes of a network that are no brokers."""
 RACK_NAMES: Final = "abcdef"
+TOPIC_ENDINGS: Final = ("", "-b", "-c", "-d")
+"""What the names of a scenario's topics have after what they begin with, which has no dash."""
 BOUNDED_LOCAL_BYTES: Final = 4_000_000
 """The local bytes of each partition if the policy is bounded-local."""
 
@@ -66,6 +75,11 @@ class Kind(StrEnum):
         return self in (Kind.ADD, Kind.REMOVE, Kind.EVEN)
 
 
+def ending_of(topic: str) -> str:
+    """Return what a topic's name has after what all topics of its scenario begin with."""
+    return "".join(topic.partition("-")[1:])
+
+
 class Policies(NamedTuple):
     """What an empty follower does: ours, and Apache Kafka's."""
 
@@ -77,6 +91,13 @@ COPY: Final = Policies(Policy.LOCAL_LOG_START, Policy.KAFKA)
 FROM_TIER: Final = Policies(Policy.TIER_FIRST, Policy.KAFKA_LAST_TIERED)
 
 
+class Place(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """See the module."""
@@ -84,17 +105,21 @@ class Scenario:
     name: str
     total_mb: int
     partitions: int = 4
+    topics: int = 1
+    untiered_topics: int = 0
     local_share: float | None = None
     policies: Policies = COPY
     produce_mb_s: float = 0.0
     consumes: bool = False
     throttle_mb_s: float | None = None
     latency_ms: int = 0
+    tier_mb_s: float | None = None
     segment_mb: int = 2
     is_tiered: bool = True
     kind: Kind = Kind.REPLACEMENT
     brokers: int = 2
     wave_partitions: int = 50
+    behind_mb: int = 0
     links_mb_s: float | None = None
     racks: int = 1
     uplink_mb_s: float | None = None
@@ -114,13 +139,14 @@ class Scenario:
     @property
     def grows(self) -> bool:
         """Whether a run does not leave things as it found them: each needs data of its own, and load only while it
-        lasts. A rebalance has moved replicas, and producers have left more to copy.
+        lasts. A rebalance has moved replicas, producers have left more to copy, and who lagged no longer does.
 
         (Retention that holds the size would delete what a follower is about to fetch, and send it back to the start.)
         """
         if self.kind.is_rebalance:
             return True
-        return self.kind is Kind.REPLACEMENT and self.produce_mb_s > 0 and not self.is_tiered
+        is_more = self.produce_mb_s > 0 and (not self.is_tiered or self.untiered_topics > 0)
+        return self.kind is Kind.REPLACEMENT and (is_more or self.behind_mb > 0)
 
     @property
     def text(self) -> str:
@@ -131,12 +157,16 @@ class Scenario:
         waves = f", {self.wave_partitions} a wave" if self.kind.is_rebalance else ""
         parts += [f"{self.brokers} brokers{waves}"] if self.brokers > len((1, REPLACED)) else []
         parts += [f"{self.total_mb} MB in {self.partitions} of {self.segment_mb} MB segments"]
+        parts += [f"{self.topics} topics"] if self.topics > 1 else []
         if self.is_tiered:
-            parts.append("tiered" if self.local_share is None else f"tiered, {self.local_share:.0%} local")
+            but = " but for one topic" if self.untiered_topics else ""
+            parts.append(f"tiered{but}" if self.local_share is None else f"tiered{but}, {self.local_share:.0%} local")
         read = " and consumed" if self.consumes else ""
         parts += [f"{self.produce_mb_s:g} MB/s produced{read}"] if self.produce_mb_s else []
         parts += [f"throttle {self.throttle_mb_s:g} MB/s"] if self.throttle_mb_s is not None else []
         parts += [f"tier {self.latency_ms} ms"] if self.latency_ms else []
+        parts += [f"tier {self.tier_mb_s:g} MB/s"] if self.tier_mb_s is not None else []
+        parts += [f"broker {self.brokers} lags by {self.behind_mb} MB"] if self.behind_mb else []
         return f"{self.name}: {', '.join([*parts, *self._network_parts()])}"
 
     def _network_parts(self) -> Iterator[str]:
@@ -156,7 +186,7 @@ class Scenario:
         """The network that it runs in; None: loopback. Controllers, clients and the store have places of their own."""
         if self.links_mb_s is None:
             return None
-        racks = {each: RACK_NAMES[(each - 1) % self.racks] for each in self.broker_ids} if self.racks > 1 else {}
+        racks = self.rack_of
         uplink = _bytes_per_s(self.uplink_mb_s)
         others = {CONTROLLER: None, CLIENTS: None, STORE: _bytes_per_s(self.store_mb_s)}
         return Topology(
@@ -167,6 +197,11 @@ class Scenario:
         )
 
     @property
+    def rack_of(self) -> dict[int, str]:
+        """The rack of each broker; empty where there is only one."""
+        return {each: RACK_NAMES[(each - 1) % self.racks] for each in self.broker_ids} if self.racks > 1 else {}
+
+    @property
     def total_bytes(self) -> int:
         return self.total_mb * 1_000_000
 
@@ -175,34 +210,81 @@ class Scenario:
         return range(1, self.brokers + 1)
 
     @property
+    def laggard(self) -> int | None:
+        """The broker that lags."""
+        assert not self.behind_mb or (self.kind is Kind.REPLACEMENT and self.brokers > REPLACED), self.name
+        return self.brokers if self.behind_mb else None
+
+    # --- where things are -------------------------------------------------------------------------------------------
+
+    def topic_names(self, prefix: str) -> list[str]:
+        """Return the names of its topics."""
+        assert self.partitions >= self.topics > self.untiered_topics, self.name
+        return [f"{prefix}{ending}" for ending in TOPIC_ENDINGS[: self.topics]]
+
+    def has_tier(self, topic: str) -> bool:
+        """Return whether the topic of this name is tiered."""
+        return self.is_tiered and TOPIC_ENDINGS.index(ending_of(topic)) < self.topics - self.untiered_topics
+
+    def layout(self, prefix: str) -> dict[Place, list[int]]:
+        """Return the replicas of each partition before anything happens, the leader first."""
+        names = self.topic_names(prefix)
+        found: dict[Place, list[int]] = {}
+        for number, replicas in enumerate(self.assignment):
+            topic = number * self.topics // self.partitions
+            first = -(-topic * self.partitions // self.topics)
+            found[Place(names[topic], number - first)] = replicas
+        return found
+
+    def by_topic(self, prefix: str) -> dict[str, list[list[int]]]:
+        """Return the same for each topic, in the order of its partitions."""
+        found: dict[str, list[list[int]]] = {}
+        for place, replicas in self.layout(prefix).items():
+            found.setdefault(place.topic, []).append(replicas)
+        return found
+
+    @property
     def assignment(self) -> list[list[int]]:
-        """The replicas of each partition before anything happens, the leader first."""
+        """The replicas of each partition before anything happens, over all topics."""
         match self.kind:
             case Kind.REPLACEMENT:
-                others = [each for each in self.broker_ids if each != REPLACED]
-                return [[others[each % len(others)], REPLACED] for each in range(self.partitions)]
+                leaders, behind = self._leaders, [] if self.laggard is None else [self.laggard]
+                return [[leaders[each % len(leaders)], REPLACED, *behind] for each in range(self.partitions)]
             case Kind.PROCESS | Kind.HOST:
                 return [[2, 1]] * self.partitions
             case Kind.ADD:
-                return [_in_turn(each, self.brokers - 1) for each in range(self.partitions)]
+                return [self._in_turn(each, self.brokers - 1) for each in range(self.partitions)]
             case Kind.REMOVE:
-                return [_in_turn(each, self.brokers) for each in range(self.partitions)]
+                return [self._in_turn(each, self.brokers) for each in range(self.partitions)]
             case Kind.EVEN:
-                return [_uneven(each, self.brokers) for each in range(self.partitions)]
+                return [self._uneven(each) for each in range(self.partitions)]
+
+    @property
+    def _leaders(self) -> list[int]:
+        """The brokers that lead what broker 2 follows."""
+        others = [each for each in self.broker_ids if each not in (REPLACED, self.laggard)]
+        return [each for each in others if self._are_apart(each, REPLACED)]
+
+    def _are_apart(self, one: int, other: int) -> bool:
+        """Return whether these brokers may hold one partition. Where links limit, flows within racks are wanted too."""
+        return self.links_mb_s is not None or not self.rack_of or self.rack_of[one] != self.rack_of[other]
+
+    def _in_turn(self, partition: int, brokers: int) -> list[int]:
+        first = partition % brokers + 1
+        following = ((partition + step) % brokers + 1 for step in range(1, brokers))
+        return [first, next(each for each in following if self._are_apart(first, each))]
+
+    def _uneven(self, partition: int) -> list[int]:
+        """Return two of three partitions on brokers 1 and 2, the others each on one of these and on one of the rest."""
+        first = [1, 2] if partition % 2 else [2, 1]
+        if partition % 3:
+            return first
+        other = 3 + partition // 3 % (self.brokers - 2)
+        return [other, next(each for each in first if self._are_apart(other, each))]
 
 
 def _bytes_per_s(mb_s: float | None) -> float | None:
     return None if mb_s is None else mb_s * 1e6
-
-
-def _in_turn(partition: int, brokers: int) -> list[int]:
-    return [partition % brokers + 1, (partition + 1) % brokers + 1]
-
-
-def _uneven(partition: int, brokers: int) -> list[int]:
-    """Return two of three partitions on brokers 1 and 2, the others each on one of these and on one of the rest."""
-    first = [1, 2] if partition % 2 else [2, 1]
-    return first if partition % 3 else [3 + partition // 3 % (brokers - 2), first[0]]
 
 
 CALIBRATION: Final = (

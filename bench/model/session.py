@@ -27,10 +27,11 @@ from rich.console import Console
 from tierfetch.model import Calibrations, MachineRates, System
 from tierfetch.protocol import OperatorError
 
+from .budget import Step
 from .fit import NEEDED, fitted, refitted, seen
 from .judge import judged
 from .moving import NeverMovedError
-from .progress import Step
+from .progress import Left, about, left
 from .record import Entry, Record
 from .replacement import NeverJoinedError
 from .scenario import Scenario
@@ -107,6 +108,8 @@ class Session:
 
     def _guarded(self, entry: Entry, runs: int, *, predicts: bool = False) -> None:
         began = time.monotonic()
+        expected_s = sum(self._left(entry, runs).seconds.values())
+        self.console.print(f"[dim]{self.system}, {entry.scenario.text}: {about(expected_s)}[/]", highlight=False)
         try:
             with self._own_stage(entry) as stage:
                 self._run(stage, entry, runs, predicts=predicts)
@@ -116,6 +119,9 @@ class Session:
             self.record.write()
             return
         self._tell(entry, time.monotonic() - began)
+
+    def _left(self, entry: Entry, runs: int) -> Left:
+        return left([*self.record.calibration_runs, *self.record.tests], self.system, {entry.scenario: runs})
 
     @contextmanager
     def _own_stage(self, entry: Entry) -> Iterator[Stage]:

@@ -297,16 +297,27 @@ def _outcome(arrays: ClusterArrays, prediction: Prediction) -> Outcome:
 
 
 def _ranges(prediction: Prediction) -> dict[str, Interval]:
-    """The interval of each time of an outcome, as sure as the whole."""
+    """The interval of each time of an outcome: of a replica's joining by what that replica waits for, of other times as
+    sure as the whole.
+    """
     result = prediction.result
     times = {
         "duration_s": finite(result.duration_s),
-        "median_join_s": _quantile(result.joined_s, 0.5),
-        "p95_join_s": _quantile(result.joined_s, 0.95),
         "below_min_isr_longest_s": finite(result.below_min_isr_longest_s),
         "warming_s": finite(result.warming_s),
     }
-    return {name: interval(prediction.range, seconds) for name, seconds in times.items()}
+    quantiles = {"median_join_s": 0.5, "p95_join_s": 0.95}
+    return {name: interval(prediction.range, seconds) for name, seconds in times.items()} | {
+        name: _joined_range(prediction, _quantile_replica(result.joined_s, share)) for name, share in quantiles.items()
+    }
+
+
+def _joined_range(prediction: Prediction, replica: int | None) -> Interval:
+    """When a replica joins; None: there is none."""
+    if replica is None:
+        return Interval(low=0.0, high=0.0)
+    joining = prediction.joining
+    return Interval(low=finite(float(joining.low_s[replica])), high=finite(float(joining.high_s[replica])))
 
 
 def interval(found: Range, seconds: float | None) -> Interval:
@@ -323,9 +334,15 @@ def _by_cause(seconds: Seconds) -> list[CauseSeconds]:
 
 def _quantile(times_s: Floats, quantile: float) -> float | None:
     """The time by which this share of replicas has joined."""
+    replica = _quantile_replica(times_s, quantile)
+    return 0.0 if replica is None else finite(float(times_s[replica]))
+
+
+def _quantile_replica(times_s: Floats, quantile: float) -> int | None:
+    """The replica with which this share has joined; None where none moves."""
     if len(times_s) == 0:
-        return 0.0
-    return finite(float(np.sort(times_s)[max(0, math.ceil(quantile * len(times_s)) - 1)]))
+        return None
+    return int(np.argsort(times_s, kind="stable")[max(0, math.ceil(quantile * len(times_s)) - 1)])
 
 
 def _headroom(arrays: ClusterArrays, result: ModelResult) -> Headroom | None:
@@ -355,7 +372,7 @@ def _moves(arrays: ClusterArrays, prediction: Prediction) -> list[MoveRow]:
                 wave=int(moves.wave[number]),
                 first_fetch_s=finite(float(result.first_fetch_s[number])),
                 joined_s=finite(float(result.joined_s[number])),
-                joined_range=interval(prediction.range, finite(float(result.joined_s[number]))),
+                joined_range=_joined_range(prediction, number),
                 bulk_bytes=float(result.bulk_bytes[number]),
                 catch_up_bytes=float(result.catch_up_bytes[number]),
                 tier_bytes=float(result.tier_bytes[number]),

@@ -8,6 +8,8 @@ Offsets are exact, and so are the bytes of what is in the tier, by its segments 
                            next upload of a partition with nothing pending: it is the offset after the last tiered one
     without a leader     local bytes of the largest replica; size at least the greater of these and all that is remote
     produced per second  = offsets between the two looks at the log end, in bytes
+    lags                 of a replica out of sync on a live broker: its leader's local bytes less its own; only where
+                         nothing is tiered, for else it may begin later than its leader
 
 Where segments are not known (the metadata could not be read, or lack them) bytes are estimated: those that a record
 takes in the partition's local log, else in its known segments, else in the topic's other partitions, stand for it.
@@ -83,6 +85,7 @@ def capture(first: Snapshot, second: Snapshot | None, known: Mapping[str, str], 
     """`known`: what the caller knows of every broker, by key of the inventory. Without a second look rates are zero."""
     remarks = list(first.remarks)
     topics, unsized = _topics(first, second)
+    remarks += _unknown_lags(first)
     if second is not None:
         remarks += _changes(first, second)
     defaults = {key: known.get(key, FILL_IN) for key in UNKNOWN_TO_ALL}
@@ -235,7 +238,7 @@ def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, ob
                 if size is None:
                     unsized.setdefault(key, []).append(state.name)
             rate = 0.0 if second is None else _produce_rate(first, second, state, usual)
-            partitions.append(_partition(state, sizes, rate))
+            partitions.append(_partition(state, sizes, rate) | _lags(first, state))
         topic = {
             "name": name,
             "tiered": first.is_tiered(name),
@@ -244,6 +247,38 @@ def _topics(first: Snapshot, second: Snapshot | None) -> tuple[list[dict[str, ob
         }
         topics.append(topic | {"partitions": partitions})
     return topics, unsized
+
+
+def _lags(snapshot: Snapshot, state: PartitionState) -> dict[str, object]:
+    """What live followers out of sync lack, where that can be known; nothing where there are none."""
+    whole = snapshot.local_bytes.get((state.leader, state.topic, state.index))
+    if whole is None or snapshot.is_tiered(state.topic):
+        return {}
+    lacks = {
+        each: whole - snapshot.local_bytes[each, state.topic, state.index] for each in _out_of_sync(snapshot, state)
+    }
+    found = [{"broker": each, "bytes": missing} for each, missing in lacks.items() if missing > 0]
+    return {"lags": found} if found else {}
+
+
+def _out_of_sync(snapshot: Snapshot, state: PartitionState) -> list[int]:
+    """The followers that are alive, hold something, and are not in the ISR."""
+    return [
+        each
+        for each in state.replicas
+        if each not in (*state.isr, state.leader) and (each, state.topic, state.index) in snapshot.local_bytes
+    ]
+
+
+def _unknown_lags(snapshot: Snapshot) -> list[str]:
+    names = [
+        state.name
+        for state in snapshot.partitions.values()
+        if state.leader != NO_LEADER and snapshot.is_tiered(state.topic) and _out_of_sync(snapshot, state)
+    ]
+    if not names:
+        return []
+    return [f"{named(names)}: tiered, with followers out of sync; what these lack is not known, and taken as nothing"]
 
 
 def _partition(state: PartitionState, sizes: _Sizes, produce_bytes_per_s: float) -> dict[str, object]:

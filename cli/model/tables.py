@@ -206,13 +206,18 @@ def _row(outcome: Outcome) -> Sequence[str]:
         outcome.policy,
         duration(outcome.duration_s),
         between(outcome.duration_range.low, outcome.duration_range.high),
-        duration(outcome.median_join_s),
+        _lines(duration(outcome.median_join_s), within(outcome, "median_join_s")),
         size(outcome.leader_bytes),
         _minutes(outcome.urp_minutes),
-        duration(outcome.below_min_isr_longest_s),
+        _lines(duration(outcome.below_min_isr_longest_s), within(outcome, "below_min_isr_longest_s")),
         size(outcome.thin_bytes),
         f"{outcome.tier_gets:,}",
     )
+
+
+def _lines(*texts: str) -> str:
+    """One below the other; without those that are empty."""
+    return "\n".join(filter(None, texts))
 
 
 def _cost(outcome: Outcome) -> tuple[str, str]:

@@ -192,6 +192,24 @@ def test_a_throttle_lets_the_debt_of_one_fetch_through() -> None:
     assert peaks["throttle in"] == peaks["nic in"] == pytest.approx(100 * MB), "not that of the burst"
 
 
+def test_a_throttle_that_has_rested_lets_through_what_it_was_not_used_for() -> None:
+    """Before each wave 2 s pass, of which one counts: 100 MB of credit last for as long as 1 GB/s exceed 100 MB/s."""
+    rest = PLAIN.model_copy(update={"throttle_rest_s": 1.0, "wave_s": 2.0})
+    arrays = cluster(3, [partition(each, [1, 2], 0.3) for each in (0, 1)], throttle_bytes_per_s=100 * MB)
+    moves = moves_between(arrays, np.array([[0, 2], [0, 2]], dtype=np.int32))
+    waves = replace(moves, wave=np.array([0, 1], dtype=np.int32))
+    over_s = 100 * MB / (GB - 100 * MB)
+    copies_s = over_s + (300 * MB - GB * over_s) / (100 * MB)
+    result = simulate(arrays, waves, LOCAL, rest, resolution=0.0)
+    assert result.joined_s == pytest.approx([2 + copies_s, 2 * (2 + copies_s)])
+
+
+def test_the_throttle_of_a_broker_that_comes_back_has_not_rested() -> None:
+    rest = PLAIN.model_copy(update={"throttle_rest_s": 1.0, "start_s": 5.0})
+    arrays = cluster(2, [partition(0, [2, 1], 1.0)], throttle_bytes_per_s=100 * MB)
+    assert replaced(arrays, calibration=rest).duration_s == pytest.approx(5.0 + 10.0)
+
+
 def test_one_brokers_burst_makes_no_others_peak_smaller() -> None:
     """1 from 2 at 1 GB/s in a burst, while 3 gets 50 MB/s of 4 over its slow network card."""
     brokers = [broker(1), broker(2), broker(3, nic_in_bytes_per_s=50 * MB), broker(4)]

@@ -16,8 +16,9 @@ from tierfetch.model.engine import simulate
 from tierfetch.model.inventory import Inventory, InventoryError
 from tierfetch.model.inventory_parts import Policy
 from tierfetch.model.moves import moves_between, replacement_moves
+from tierfetch.model.replicas.joining import MODEL, RUNS
 from tierfetch.model.synthetic import Shape, synthetic_cluster
-from tierfetch.model.uncertainty import MODEL, RUNS, Prediction, outlook_of, predict
+from tierfetch.model.uncertainty import Prediction, outlook_of, predict
 from tierfetch.tests.model.builders import EXAMPLE, GB, MB, PLAIN, broker, cluster, document, partition
 
 LOCAL = Policy.LOCAL_LOG_START
@@ -174,6 +175,37 @@ def test_a_rate_that_the_inventory_gives_as_a_range_is_simulated_at_both_ends() 
     assert found.range.median == pytest.approx(5.0)
     assert (found.range.low, found.range.high) == pytest.approx((2.5, 10.0))
     assert found.range.widest == "nic_in_bytes_per_s of broker 1"
+
+
+def joining(found: Prediction) -> list[tuple[float, float]]:
+    return list(zip(found.joining.low_s.tolist(), found.joining.high_s.tolist(), strict=True))
+
+
+def test_each_replica_is_as_sure_as_what_it_waits_for() -> None:
+    """From broker 2 one fetch comes after the other, from broker 3 the link limits: only the first is a machine's."""
+    brokers = [broker(1), broker(2), broker(3, nic_out_bytes_per_s=20 * MB)]
+    paced = spread(runs=1.2).model_copy(update={"fetch_bytes_per_s": 100 * MB})
+    found = predicted(cluster(brokers, [partition(0, [2, 1]), partition(1, [3, 1])]), paced)
+    first, second = joining(found)
+    assert first == pytest.approx((10 / 1.2, 12.0), rel=1e-3)
+    assert second == pytest.approx((50.0, 50.0))
+
+
+def test_the_last_replica_has_the_range_of_the_whole_also_in_waves_and_with_unknown_rates() -> None:
+    brokers = [broker(1), broker(2), broker(3, nic_in_bytes_per_s="100 MB/s to 400 MB/s")]
+    arrays = cluster(brokers, [partition(0, [1, 2], 4.0), partition(1, [2, 1], 2.0)])
+    moves = moves_between(arrays, np.array([[0, 2], [1, 2]], dtype=np.int32))
+    waves = replace(moves, wave=np.array([0, 1], dtype=np.int32))
+    paced = spread(runs=1.2, model=1.3).model_copy(update={"fetch_bytes_per_s": 250 * MB, "wave_s": 3.0})
+    found = predict(arrays, waves, LOCAL, paced)
+    assert joining(found)[1] == pytest.approx((found.range.low, found.range.high), rel=1e-6)
+    assert found.range.low < joining(found)[0][1] < found.range.high
+
+
+def test_what_never_joins_has_no_range() -> None:
+    row = partition(0, [2, 1], produce_bytes_per_s=200 * MB)
+    found = predicted(cluster(2, [row], throttle_bytes_per_s=100 * MB), spread(runs=1.2))
+    assert joining(found) == [(math.inf, math.inf)]
 
 
 def test_a_range_of_what_never_limits_changes_nothing() -> None:

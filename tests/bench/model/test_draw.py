@@ -25,16 +25,31 @@ from tierfetch.bench.model.draw import (
 )
 from tierfetch.bench.model.forecast import failover_forecast
 from tierfetch.bench.model.judge import Aim, Sureness, Verdict, drawn_aim, judged, summary, sureness
-from tierfetch.bench.model.lab import HEARTBEAT_S, SESSION_S
+from tierfetch.bench.model.lab import HEARTBEAT_S, SESSION_S, internal_replicas
 from tierfetch.bench.model.report import drawn_sentence
-from tierfetch.bench.model.scenario import COPY, FROM_TIER, Kind, Scenario
+from tierfetch.bench.model.scenario import COPY, FROM_TIER, Kind, Place, Scenario
 from tierfetch.bench.model.spread import Series, spread_of
+from tierfetch.bench.model.topics import topic_configs, without
 from tierfetch.model import Calibrations, Spread, System
 
 
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 20), more=st.integers(0, 20))
 def test_a_seed_always_draws_the_same_and_a_longer_series_begins_alike(seed: int, count: int, more: int) -> None:
     assert drawn(seed, count + more)[:count] == drawn(seed, count)
+
+
+def assert_laid_out(scenario: Scenario) -> None:
+    """Each partition is there once, on as many brokers as it has replicas, and on loopback in two racks."""
+    layout = scenario.layout("t")
+    assert len(layout) == scenario.partitions
+    assert {place.topic for place in layout} == set(scenario.topic_names("t"))
+    for replicas in layout.values():
+        assert set(replicas) <= set(scenario.broker_ids)
+        assert len(set(replicas)) == len(replicas) == (3 if scenario.behind_mb else 2)
+        leader, follower, *_ = replicas
+        if scenario.racks > 1 and scenario.links_mb_s is None:
+            assert scenario.rack_of[leader] != scenario.rack_of[follower]
+    assert sum(len(each) for each in scenario.by_topic("t").values()) == scenario.partitions
 
 
 @given(seed=st.integers(0, 2**32))
@@ -44,15 +59,23 @@ def test_what_is_drawn_can_be_run(seed: int) -> None:
         assert BROKERS[0] <= each.brokers <= BROKERS[1]
         assert each.produce_mb_s or not each.consumes
         assert len(each.assignment) == each.partitions
-        assert {broker for replicas in each.assignment for broker in replicas} <= set(each.broker_ids)
-        assert all(len(set(replicas)) == 2 for replicas in each.assignment)
+        assert_laid_out(each)
         assert each.partitions <= each.total_mb <= TOTAL_MB[1]
         assert each.local_share is None or each.is_tiered
         assert each.latency_ms == 0 or each.is_tiered
         assert each.policies is COPY or each.is_tiered
         assert each.throttle_mb_s is None or each.throttle_mb_s >= 2 * each.produce_mb_s
+        assert 1 <= each.racks <= min(3, each.brokers)
+        assert each.tier_mb_s is None or (each.is_tiered and each.tier_mb_s >= 2 * each.produce_mb_s - 0.1)
+        assert not each.untiered_topics or (each.is_tiered and each.topics > 1)
+        if each.behind_mb:
+            assert (each.kind, each.laggard) == (Kind.REPLACEMENT, each.brokers)
+            assert each.brokers > 2
+            assert each.local_share is None, "else its leader sends it to the tier"
+            assert each.grows, "it is behind once"
         if each.produce_mb_s and each.is_tiered:
             assert each.local_share is not None
+            assert each.grows == (each.kind.is_rebalance or each.untiered_topics > 0)
             assert each.policies is FROM_TIER
 
 
@@ -63,8 +86,7 @@ def test_what_is_drawn_for_a_network_can_be_run(seed: int) -> None:
         assert each.kind is plain.kind
         assert each.topology is not None
         assert set(each.topology.uplinks) == set("abc"[: min(each.racks, each.brokers)])
-        assert {broker for replicas in each.assignment for broker in replicas} <= set(each.broker_ids)
-        assert all(len(set(replicas)) == 2 for replicas in each.assignment)
+        assert_laid_out(each)
         assert each.uplink_mb_s is not None
         assert each.total_mb <= max(each.uplink_mb_s * CARRIED_S + 1, each.partitions)
         assert each.produce_mb_s <= each.uplink_mb_s / 10 + 0.05
@@ -86,6 +108,11 @@ def test_every_kind_is_drawn() -> None:
         sum(each.latency_ms > 0 for each in found),
         sum(each.partitions > 8 for each in found),
         sum(each.consumes for each in found),
+        sum(each.topics > 1 for each in found),
+        sum(each.untiered_topics > 0 for each in found),
+        sum(each.tier_mb_s is not None for each in found),
+        sum(each.racks > 1 for each in found),
+        sum(each.behind_mb > 0 for each in found),
     ):
         assert 15 < share < 185
     for kinds in ({Kind.REPLACEMENT}, {Kind.PROCESS, Kind.HOST}):
@@ -96,6 +123,42 @@ def test_a_drawn_scenario_says_what_it_is() -> None:
     found = Scenario(name="drawn 3", total_mb=90, partitions=7, local_share=0.25, throttle_mb_s=20, latency_ms=40)
     assert found.text == "drawn 3: 90 MB in 7 of 2 MB segments, tiered, 25% local, throttle 20 MB/s, tier 40 ms"
     assert Scenario(name="slow tier", total_mb=1).text == "slow tier"
+
+
+def test_a_drawn_scenario_says_its_topics_racks_tier_and_who_is_behind() -> None:
+    found = Scenario(
+        name="drawn 4",
+        total_mb=90,
+        partitions=7,
+        topics=3,
+        untiered_topics=1,
+        tier_mb_s=8.5,
+        brokers=3,
+        racks=2,
+        behind_mb=12,
+    )
+    assert found.text == (
+        "drawn 4: 3 brokers, 90 MB in 7 of 2 MB segments, 3 topics, tiered but for one topic, tier 8.5 MB/s,"
+        " broker 3 lags by 12 MB, 2 racks"
+    )
+
+
+def test_partitions_are_spread_over_topics_of_which_the_last_may_have_no_tier() -> None:
+    found = Scenario(name="x", total_mb=9, partitions=5, topics=2, untiered_topics=1)
+    assert list(found.layout("s")) == [("s", 0), ("s", 1), ("s", 2), ("s-b", 0), ("s-b", 1)]
+    assert {name: len(each) for name, each in found.by_topic("s").items()} == {"s": 3, "s-b": 2}
+    assert [found.has_tier(name) for name in found.topic_names("s")] == [True, False]
+    assert "remote.storage.enable" in topic_configs(found, "s")
+    assert "remote.storage.enable" not in topic_configs(replace(found, local_share=0.5), "s-b")
+    assert "local.retention.bytes" not in topic_configs(replace(found, local_share=0.5), "s-b"), "it would delete data"
+
+
+def test_who_is_behind_follows_everything_and_leads_nothing() -> None:
+    found = Scenario(name="x", total_mb=9, partitions=3, is_tiered=False, brokers=5, racks=2, behind_mb=4)
+    assert found.assignment == [[1, 2, 5], [3, 2, 5], [1, 2, 5]], "broker 4 is in the rack of broker 2"
+    assert without(found.layout("t"), 2, 5)[Place("t", 1)] == {3}
+    assert internal_replicas(found) == 3, "one of three is neither wiped nor frozen"
+    assert internal_replicas(replace(found, behind_mb=0)) == 2
 
 
 def test_coverage_is_the_share_of_runs_and_each_scenario_counts_the_same() -> None:
@@ -210,7 +273,7 @@ def test_a_kind_is_read_back_from_a_sessions_file_and_an_older_one_has_replaceme
     scenario = next(each for each in drawn(20, 100) if each.kind is Kind.PROCESS)
     document = json.loads(json.dumps(asdict(scenario)))
     assert Scenario.of(document) == scenario
-    for key in ("kind", "brokers", "wave_partitions"):
+    for key in ("kind", "brokers", "wave_partitions", "topics", "untiered_topics", "tier_mb_s", "behind_mb"):
         del document[key]
     assert Scenario.of(document).kind is Kind.REPLACEMENT
 
@@ -223,6 +286,7 @@ def test_rebalances_are_drawn_beside_replacements() -> None:
     for each in found:
         assert REBALANCE_BROKERS_MIN <= each.brokers <= BROKERS[1]
         assert each.partitions >= 2 * each.brokers, "else there may be nothing to move"
+        assert not each.behind_mb
         assert each.total_mb <= max(REBALANCE_MB, each.partitions)
         assert each.grows, "a run leaves replicas elsewhere: each needs a topic of its own"
         assert each.throttle_mb_s is None or each.throttle_mb_s >= 2 * each.produce_mb_s

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tierfetch.bench.model.fit import INTERNAL_PARTITIONS
-from tierfetch.bench.model.forecast import WIRE_SHARE, between_racks, forecast, known
+from tierfetch.bench.model.forecast import WIRE_SHARE, between_racks, forecast, known, say_who_lags
 from tierfetch.bench.model.scenario import (
     CALIBRATION,
     CLIENTS,
@@ -19,6 +19,7 @@ from tierfetch.bench.model.scenario import (
     STORE,
     TESTS,
     Kind,
+    Place,
     Policies,
     Scenario,
 )
@@ -90,9 +91,9 @@ REPLACEMENTS = [each for each in CALIBRATION if each.kind is Kind.REPLACEMENT]
 @pytest.mark.parametrize("scenario", REPLACEMENTS, ids=lambda each: each.name)
 def test_engine_agrees_with_the_formula(scenario: Scenario) -> None:
     if scenario.policies.ours is Policy.TIER_FIRST:
-        found = forecast(inventory(scenario, 4e6), "t", CALIBRATIONS)
+        found = forecast(inventory(scenario, 4e6), ["t"], CALIBRATIONS)
     else:
-        found = forecast(inventory(scenario, scenario.total_bytes), "t", CALIBRATIONS)
+        found = forecast(inventory(scenario, scenario.total_bytes), ["t"], CALIBRATIONS)
     wanted = as_the_formula_has_it(scenario, TRUE)
     assert found.start_to_isr_s == pytest.approx(wanted.seconds, rel=0.02)
     assert found.obstacle == ""
@@ -102,14 +103,14 @@ def test_engine_counts_the_lag_of_a_throttle() -> None:
     lagging = TRUE.model_copy(update={"throttle_burst_bytes": 0.0, "throttle_lag_s": 0.6})
     (scenario,) = (each for each in REPLACEMENTS if each.throttle_mb_s is not None)
     calibrations = Calibrations(machine=MACHINE, systems={"tierfetch": lagging})
-    found = forecast(inventory(scenario, scenario.total_bytes), "t", calibrations)
+    found = forecast(inventory(scenario, scenario.total_bytes), ["t"], calibrations)
     assert found.start_to_isr_s == pytest.approx(as_the_formula_has_it(scenario, lagging).seconds, rel=0.02)
 
 
 def test_kafka_that_never_joins_is_said() -> None:
     idle = Scenario(name="idle", total_mb=100, local_share=0.0, policies=Policies(ours=KAFKA_ON, kafka=KAFKA_ON))
     calibrations = Calibrations(systems={"kafka": TRUE.model_copy(update={"system": "kafka"})})
-    found = forecast(inventory(idle, 0.0), "t", calibrations)
+    found = forecast(inventory(idle, 0.0), ["t"], calibrations)
     assert math.isinf(found.start_to_isr_s)
     assert "nothing is pending" in found.obstacle
 
@@ -153,16 +154,73 @@ def test_the_model_has_the_racks_of_the_network() -> None:
     assert known(LIMITED, MACHINE)["nic_in_bytes_per_s"] == str(8e6 * WIRE_SHARE)
     stored = replace(LIMITED, store_mb_s=3)
     assert known(stored, MACHINE)["tier.bandwidth_bytes_per_s"] == str(3e6 * WIRE_SHARE)
+    narrow = Scenario(name="narrow", total_mb=60, tier_mb_s=8)
+    assert known(narrow, MACHINE)["tier.bandwidth_bytes_per_s"] == str(8e6), "a directory: no bytes are the wire's"
     assert between_racks(CALIBRATION[0]) == {}
     assert between_racks(replace(LIMITED, racks=1)) == {}
 
 
 def test_a_shared_uplink_decides_what_is_predicted() -> None:
     """36 of 60 MB come from the other rack."""
-    found = forecast(limited(LIMITED), "t", CALIBRATIONS)
+    found = forecast(limited(LIMITED), ["t"], CALIBRATIONS)
     assert found.seconds["rack's uplink"] == pytest.approx(36e6 / (4e6 * WIRE_SHARE), rel=0.03)
-    wide = forecast(limited(replace(LIMITED, uplink_mb_s=None)), "t", CALIBRATIONS)
+    wide = forecast(limited(replace(LIMITED, uplink_mb_s=None)), ["t"], CALIBRATIONS)
     assert wide.seconds["follower's link"] == pytest.approx(60e6 / (8e6 * WIRE_SHARE), rel=0.03)
+
+
+BEHIND = Scenario(name="behind", total_mb=60, partitions=6, topics=2, is_tiered=False, brokers=3, behind_mb=30)
+
+
+def with_laggard(scenario: Scenario, held: int) -> Inventory:
+    """As a capture has it: broker 3 is in no ISR, and the lab knows how much it holds of each partition."""
+    size = (scenario.total_mb + scenario.behind_mb) * 1e6 / scenario.partitions
+    topics = [
+        {
+            "name": name,
+            "partitions": [
+                {**partition(index, size, size, 0, 0, 0), "replicas": replicas, "isr": [1, 2]}
+                for index, replicas in enumerate(layout)
+            ],
+        }
+        for name, layout in scenario.by_topic("t").items()
+    ]
+    rates = {key: value for key, value in known(scenario, MACHINE).items() if not key.startswith("tier.")}
+    document: dict[str, Any] = {
+        "version": 1,
+        "broker_defaults": {**rates, "disk_bytes": 1e15, "nic_out_bytes_per_s": 50e6},
+        "brokers": [{"id": each} for each in scenario.broker_ids],
+        "bootstrap_policy": scenario.policies.ours.value,
+        "topics": topics,
+    }
+    say_who_lags(document, 3, dict.fromkeys(scenario.layout("t"), held))
+    return Inventory.from_document(document)
+
+
+def test_who_is_behind_takes_of_the_leaders_link() -> None:
+    """90 MB come to broker 2, and as many to broker 3, both of broker 1's 50 MB/s; broker 3 needs no start."""
+    found = forecast(with_laggard(BEHIND, 0), BEHIND.topic_names("t"), CALIBRATIONS)
+    whole = forecast(with_laggard(BEHIND, 15_000_000), BEHIND.topic_names("t"), CALIBRATIONS)
+    begins_s = TRUE.start_s + 6 * (TRUE.setup_s / TRUE.setup_parallel + TRUE.replay_partition_s)
+    assert whole.start_to_isr_s == pytest.approx(begins_s + 90e6 / 50e6 + TRUE.isr_expansion_s, rel=0.01)
+    shared_s = found.start_to_isr_s - whole.start_to_isr_s
+    assert shared_s == pytest.approx(90e6 / 50e6 - begins_s, rel=0.02)
+    assert found.copied_bytes == pytest.approx(90e6), "what the other one copies is not broker 2's"
+
+
+def test_the_lab_says_who_is_behind_and_by_how_much() -> None:
+    document: dict[str, Any] = {
+        "topics": [
+            {
+                "name": "t",
+                "partitions": [{"index": 0, "isr": [1, 2], "local_bytes": 50}, {"index": 1, "isr": [1, 2, 3]}],
+            },
+            {"name": "internal", "partitions": [{"index": 0, "isr": [1], "local_bytes": 9}]},
+        ]
+    }
+    say_who_lags(document, 3, {Place("t", 0): 20, Place("t", 1): 7})
+    first, internal = document["topics"]
+    assert [each.get("lags") for each in first["partitions"]] == [[{"broker": 3, "bytes": 30}], None]
+    assert "lags" not in internal["partitions"][0]
 
 
 def test_the_network_of_a_scenario() -> None:

@@ -10,7 +10,15 @@ import pytest
 
 from tierfetch.bench.model.forecast import consume_what_is_produced
 from tierfetch.bench.model.lab import INTERNAL_TOPIC, Lab
-from tierfetch.bench.model.producers import EVERY_S, LOAD_RECORDS, RECORD_BYTES, next_due, records_of
+from tierfetch.bench.model.producers import (
+    EVERY_S,
+    LOAD_RECORDS,
+    RECORD_BYTES,
+    next_due,
+    places_of,
+    records_of,
+    topic_argument,
+)
 from tierfetch.bench.model.replacement import load
 from tierfetch.bench.model.scenario import Scenario
 from tierfetch.cli.local import poll
@@ -75,6 +83,11 @@ def test_consumers_read_as_long_as_producers_write(tierfetch_cluster: InProcessC
     said = (tmp_path / "producers-t.log").read_text()
     (read,) = (int(line.split()[0]) for line in said.splitlines() if line.endswith("records read"))
     assert 0 < read <= len(tierfetch_cluster.records("t"))
+
+
+def test_partitions_of_all_topics_are_written_to() -> None:
+    arguments = [topic_argument("scenario1", 2), topic_argument("scenario1-b", 1)]
+    assert places_of(arguments) == [("scenario1", 0), ("scenario1", 1), ("scenario1-b", 0)]
 
 
 def test_a_scenario_without_producers_has_none(tmp_path: Path) -> None:

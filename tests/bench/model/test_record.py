@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tierfetch.bench.model.forecast import Forecast
 from tierfetch.bench.model.record import Record
-from tierfetch.bench.model.report import markdown, print_tables
+from tierfetch.bench.model.report import aim_rows, markdown, print_tables
 from tierfetch.bench.model.scenario import CALIBRATION, TESTS
 from tierfetch.bench.model.timing import Timing
 from tierfetch.model.calibration import Calibrations
@@ -77,6 +77,33 @@ def test_the_code_of_all_processes_is_in_the_file(record: Record, monkeypatch: p
     record.continued()
     record.continued()
     assert record.commit == f"{first}, then other"
+
+
+def test_drawn_scenarios_are_told_beside_the_aims_for_each_system(tmp_path: Path) -> None:
+    found = Record(tmp_path / "model.json", "python -m bench model --random 7")
+    found.seed = 7
+    for system, seconds in (("tierfetch", 1.05), ("kafka", 1.5)):
+        for scenario in TESTS[:10]:
+            entry = found.entry(scenario, system, is_test=True)
+            found.predict(entry, Forecast(1.0, 49e6, low_s=0.9, high_s=1.2))
+            for each in (0.99, 1.0, 1.0, 1.0, 1.2):
+                found.measure(entry, timing(seconds * each))
+    found.entry(TESTS[10], "kafka", is_test=True).failure = "TimeoutError: in vain"
+    rows = {row[0]: row[1:] for row in aim_rows(found)}
+    assert rows == {
+        "": ("aim", "tierfetch", "Apache Kafka 4.3.0"),
+        "scenarios drawn from seed 7": ("", "10", "11"),
+        "error of the medians, median": ("at most 10%", "5%", "33%"),
+        "scenarios within 25%": ("at least 90%", "100%", "0%"),
+        "runs in their 80 % interval": ("75% to 90%", "80%", "0%"),
+        "upper end of the interval / lower, median": ("", "1.33", "1.33"),
+        "scenarios not judged": ("at most 10%", "0%", "9%: 1 failed"),
+        "the aim": ("", "holds", "does not hold"),
+    }
+    text = markdown(found)
+    assert "| runs in their 80 % interval | 75% to 90% | 80% | 0% |" in text
+    found.seed = None
+    assert not list(aim_rows(found)), "chosen scenarios have another aim"
 
 
 def test_tables_and_document_say_it_all(record: Record) -> None:

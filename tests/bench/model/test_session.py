@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tierfetch.bench.model import command
+from tierfetch.bench.model.budget import expected_s
 from tierfetch.bench.model.command import main
 from tierfetch.bench.model.draw import drawn
 from tierfetch.bench.model.forecast import Forecast
-from tierfetch.bench.model.progress import left, time_rows
+from tierfetch.bench.model.progress import about, left, time_rows
 from tierfetch.bench.model.record import Record
 from tierfetch.bench.model.scenario import CALIBRATION, Kind, Scenario
 from tierfetch.bench.model.session import Session
@@ -158,7 +159,7 @@ def test_a_session_that_is_stopped_anywhere_continues_with_the_next_run(
         assert sum(map(len, (runs for *_, runs in now.values()))) == before_it + measured
         kept = now
     assert {name: len(runs) for name, (_, _, runs) in kept.items()} == {each.name: RUNS for each in SCENARIOS}
-    assert not left(record.tests, "tierfetch", SCENARIOS, RUNS).runs
+    assert not left(record.tests, "tierfetch", dict.fromkeys(SCENARIOS, RUNS)).runs
 
 
 def test_what_never_ends_is_a_run_too(tmp_path: Path) -> None:
@@ -184,13 +185,23 @@ def test_what_failed_is_tried_again_by_the_next_process(tmp_path: Path) -> None:
 
 def test_what_is_left_and_where_the_time_went(tmp_path: Path) -> None:
     record = Record(tmp_path / "model.json", "x")
-    nothing = left(record.tests, "kafka", SCENARIOS, 5)
-    assert nothing.text == "kafka: 4 scenarios with 20 runs"
+    wanted = dict.fromkeys(SCENARIOS, 5)
+    nothing = left(record.tests, "kafka", wanted)
+    usual_s = sum(expected_s(each, "kafka", 5) for each in SCENARIOS)
+    assert sum(nothing.seconds.values()) == pytest.approx(usual_s), "nothing was run yet: as on any machine"
+    assert nothing.text == f"kafka: 4 scenarios with 20 runs, {about(usual_s)}"
     for scenario, runs in zip(SCENARIOS, (5, 1), strict=False):
         entry = record.entry(scenario, "kafka", is_test=True)
         entry.spent_s = {"start": 60.0, "runs": 120.0 * runs}
         entry.runs = [timing(6.0)] * runs
-    assert left(record.tests, "kafka", SCENARIOS, 5).text == "kafka: 3 scenarios with 14 runs, about 33 min"
+    slower = (60 + 600 + 60 + 120) / (expected_s(SCENARIOS[0], "kafka", 5) + expected_s(SCENARIOS[1], "kafka", 1))
+    found = left(record.tests, "kafka", wanted)
+    assert found.text.startswith("kafka: 3 scenarios with 14 runs, about ")
+    assert found.seconds == {
+        SCENARIOS[1]: pytest.approx(slower * expected_s(SCENARIOS[1], "kafka", 4, is_predicted=True)),
+        SCENARIOS[2]: pytest.approx(slower * expected_s(SCENARIOS[2], "kafka", 5)),
+        SCENARIOS[3]: pytest.approx(slower * expected_s(SCENARIOS[3], "kafka", 5)),
+    }
     headings, row = time_rows(record.tests)
     assert dict(zip(headings, row, strict=True)) == {
         "system": "kafka",
@@ -253,6 +264,24 @@ def test_a_signal_stops_the_command_and_the_same_command_continues(
     anew = FakeLabs()
     assert invoke(anew).exit_code == 0
     assert anew.runs == 3 * 3, "a session that has ended is begun again"
+
+
+@pytest.mark.usefixtures("signals")
+def test_one_command_says_how_long_it_takes_runs_all_and_writes_the_document(invoke: Invoke, tmp_path: Path) -> None:
+    document = tmp_path / "proof.md"
+    labs = FakeLabs()
+    done = invoke(labs, "--then-docs", str(document))
+    assert done.exit_code == 0, done.output
+    budget, _, rest = done.output.partition("tierfetch, drawn 1")
+    assert "how long it will take" in budget
+    assert "about" in budget
+    assert "drawn 3" in budget
+    assert "the aims, and what was reached" in rest
+    text = document.read_text()
+    assert "| scenarios drawn from seed 7 |  | 3 |" in text
+    stopped = document.with_name("stopped.md")
+    assert invoke(stopping_at(8), "--then-docs", str(stopped), "--again").exit_code == 1
+    assert not stopped.exists(), "a session that was stopped is no proof"
 
 
 @pytest.mark.usefixtures("signals")

@@ -71,6 +71,29 @@ def test_what_no_request_tells_is_refused_by_name_until_filled_in() -> None:
     assert len(error.value.problems) == len(UNKNOWN_TO_ALL) + len(TIER_UNKNOWN)
 
 
+UNTIERED = {"t": {"remote.storage.enable": "false"}}
+
+
+def test_what_a_live_follower_out_of_sync_lacks_is_the_difference_of_both_logs() -> None:
+    alone = state(Offsets(log_start=0, log_end=1000), isr=(1,))
+    found = snapshot(topic_configs=UNTIERED, partitions={("t", 0): alone})
+    assert partition(capture(found, None, KNOWN, "c"))["lags"] == [{"broker": 2, "bytes": 31_000}]
+    Inventory.from_document(capture(found, None, KNOWN, "c").document)
+    dead = snapshot(topic_configs=UNTIERED, partitions={("t", 0): alone}, local_bytes={(1, "t", 0): 40_000})
+    assert "lags" not in partition(capture(dead, None, KNOWN, "c"))
+    in_sync = snapshot(topic_configs=UNTIERED)
+    assert "lags" not in partition(capture(in_sync, None, KNOWN, "c")), "it lacks what comes just now"
+
+
+def test_what_a_follower_of_a_tiered_topic_lacks_is_not_known_and_that_is_said() -> None:
+    (offsets,) = (each.offsets for each in snapshot().partitions.values())
+    captured = capture(snapshot(partitions={("t", 0): state(offsets, isr=(1,))}), None, KNOWN, "c")
+    assert "lags" not in partition(captured)
+    said = "t-0: tiered, with followers out of sync; what these lack is not known, and taken as nothing"
+    assert said in captured.remarks
+    assert said not in capture(snapshot(), None, KNOWN, "c").remarks
+
+
 def test_next_upload_that_kafka_does_not_tell_is_behind_the_last_tiered() -> None:
     offsets = Offsets(log_start=0, local_log_start=900, last_tiered=999, log_end=1000)
     captured = capture(snapshot(partitions={("t", 0): state(offsets)}), None, KNOWN, "c")
