@@ -37,12 +37,12 @@ def mixture(cost: Floats, weight: Floats, share: float, mean_weight: float) -> M
     """Prices at which `share` of these replicas weigh `mean_weight` on the average, as far as they can."""
     step = max(1, len(cost) // SAMPLE_MAX)
     if step > 1:
-        places = np.argsort(weight)[step // 2 :: step]
+        places = np.argsort(weight, kind="stable")[step // 2 :: step]
         cost, weight = cost[places], weight[places]
     count = min(len(cost), max(1, round(share * len(cost))))
 
     def mean_at(price: float) -> float:
-        return float(weight[_lowest(cost - price * weight, count)].mean())
+        return float(weight[lowest(cost - price * weight, count)].mean())
 
     low, high = 0.0, PRICE_MAX
     mean_low, mean_high = mean_at(low), mean_at(high)
@@ -71,17 +71,17 @@ def chosen(cost: Floats, weight: Floats, count: int, size_bytes: float) -> Index
     is_chosen[picked(cost, weight, count, mixed)] = True
     best, rest = np.flatnonzero(is_chosen), np.flatnonzero(~is_chosen)
     price = (mixed.price_low + mixed.price_high) / 2
-    spare = rest[_lowest((cost - price * weight)[rest], count * SPARE_FACTOR + SPARE_EXTRA)]
+    spare = rest[lowest((cost - price * weight)[rest], count * SPARE_FACTOR + SPARE_EXTRA)]
     return np.concatenate([_shuffled(best), _shuffled(spare)])
 
 
 def picked(cost: Floats, weight: Floats, count: int, mixed: Mixture) -> Indexes:
     """Places of `count` replicas, in no order."""
-    low = _lowest(cost - mixed.price_low * weight, count)
+    low = lowest(cost - mixed.price_low * weight, count)
     if mixed.share_low < 1:
         is_chosen = np.zeros(len(cost), dtype=np.bool_)
         is_chosen[low] = True
-        high = _lowest(cost - mixed.price_high * weight, count)
+        high = lowest(cost - mixed.price_high * weight, count)
         only_high = _shuffled(high[~is_chosen[high]])
         is_chosen[high] = False
         only_low = _shuffled(low[is_chosen[low]])
@@ -93,11 +93,18 @@ def picked(cost: Floats, weight: Floats, count: int, mixed: Mixture) -> Indexes:
     return low
 
 
-def _lowest(values: Floats, count: int) -> Indexes:
-    """Places of the `count` lowest, or of all."""
+def lowest(values: Floats, count: int) -> Indexes:
+    """Places of the `count` lowest, or of all, in their order; of equal ones the first. `argpartition` would choose among
+    equals as the processor's vector instructions do, and plans must be the same on all machines.
+    """
     if count >= len(values):
         return np.arange(len(values))
-    return np.argpartition(values, count)[:count] if count > 0 else np.zeros(0, dtype=np.int64)
+    if count <= 0:
+        return np.zeros(0, dtype=np.int64)
+    highest = np.partition(values, count - 1)[count - 1]
+    is_chosen = values < highest
+    is_chosen[np.flatnonzero(values == highest)[: count - np.count_nonzero(is_chosen)]] = True
+    return np.flatnonzero(is_chosen)
 
 
 def _shuffled(places: Indexes) -> Indexes:

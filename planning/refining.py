@@ -20,6 +20,7 @@ import numpy as np
 
 from ..model import Bools, Floats
 from .balancing import Band
+from .choice import lowest
 from .placement import Indexes, Placement, any_slot, order_by_broker, spread
 
 MOVES_PER_BROKER_MAX: Final = 512
@@ -120,7 +121,7 @@ class _Refinement:
             fits &= pool_cost < cost - GAIN_MIN
             found = np.flatnonzero(fits)
             if len(found) > TRIED_MAX:
-                found = found[np.argpartition(pool_cost[found], TRIED_MAX)[:TRIED_MAX]]
+                found = found[lowest(pool_cost[found], TRIED_MAX)]
             for at in found[np.argsort(pool_cost[found], kind="stable")].tolist():
                 if placement.may_hold(int(pool[at]), int(pool_slots[at]), target):
                     placement.put(partition, slot, giver)
