@@ -36,6 +36,7 @@ from ..judges.core.client_answers import ClientAnswersJudge
 from ..judges.core.clients.answers import AnswersJudge
 from ..judges.core.clients.beginnings import BeginningsJudge
 from ..judges.core.clients.compacted import check_values
+from ..judges.core.clients.given import GivenBatchesJudge
 from ..judges.core.coordinators import CoordinatorsJudge
 from ..judges.core.coverage import CoverageJudge
 from ..judges.core.events import (
@@ -65,7 +66,7 @@ from ..judges.core.truth import ClusterTruth
 from ..judges.core.unfenced import UnfencedJudge
 from ..judges.directory_moves import DirectoryMovesJudge, LogPlaces
 from ..judges.durability import DurableLogs
-from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
+from ..judges.final_state import DIRECTORY, directory_id, log_at_rest, replica_anomalies
 from ..judges.joined_batches import JoinedBatchesJudge
 from ..judges.observer import ReplicaObserver
 from ..judges.quorum_replicas import QuorumJudge
@@ -231,9 +232,13 @@ class ClusterScenario:
         )
         self._make_clients(answers)
         self._beginnings = BeginningsJudge()
+        self._given = GivenBatchesJudge(
+            self.injector.may_be_corrupt, lambda each: bool(self.losses.allowed_losses_of(self._name(each)))
+        )
         return [
             self.losses,
             self._beginnings,
+            self._given,
             CoordinatorsJudge(self._has_lost, self._shared.now_ms),
             *self.parties.judges(),
             IsrMembersJudge(
@@ -650,6 +655,9 @@ class ClusterScenario:
                 self.anomalies += replica_anomalies(
                     name, self.nodes.brokers(), files, self.world.store, image, is_compacted=topic.name == TABLE
                 )
+        for partition in [] if self.anomalies else self.partitions:
+            start, batches = log_at_rest(partition, self.nodes.brokers(), files, self.world.store, image)
+            self.anomalies += self._given.anomalies(partition, start, batches)
 
     # -- what the injector asks ----------------------------------------------------------------------------------------
 
