@@ -1,4 +1,4 @@
-"""`python -m tierfetch.tests.sim.mutants`: how much of what could go wrong in the product would be noticed.
+r"""`python -m tierfetch.tests.sim.mutants`: how much of what could go wrong in the product would be noticed.
 
 Draws a sample of all mutants by a seed, runs each against the seeds of the simulator and the unit tests that reach it,
 and prints what convicted them, with the survivors. The verdicts are a record, a line of JSON each: what was judged
@@ -12,12 +12,13 @@ No source is changed.
     --list                    the survivors and the figures of the sample, from what is known
     --only log/replica rlm    those below these paths alone
     --tests tests/log         unit tests of these folders alone: less to record, fewer that convict
-    --seeds-only              ask the simulator alone, and keep its verdicts in a record of their own
+    --seeds-only              ask the simulator alone: the unit tests are asked by a later run without it
     --mutant ID               this one, with what each side said
 
 The published sample is continued by
 
-    python -m tierfetch.tests.sim.mutants --seed 2026 --record tests/sim/mutants/record.jsonl --page docs/mutants.md
+    python -m tierfetch.tests.sim.mutants --seed 2026 --seeds 20 --seeds-each 8 --tests-s 40 \
+        --record tests/sim/mutants/record.jsonl --page docs/mutants.md
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from .generate import Mutant, diff_of, fields_with_defaults, mutants_of, stateme
 from .judging import Court, Effort, lane, preload
 from .page import page
 from .programs import ROOT
-from .record import Verdict, drawn, parse_record, placed, record_text
+from .record import DUE, SIDES, Verdict, drawn, parse_record, placed, record_text
 
 
 def arguments(texts: Sequence[str]) -> Namespace:
@@ -62,7 +63,7 @@ def arguments(texts: Sequence[str]) -> Namespace:
     parser.add_argument("--only", nargs="+", default=[""], help="only mutants in files below these paths")
     parser.add_argument("--tests", nargs="+", default=TEST_FOLDERS, help="only unit tests of these folders")
     parser.add_argument("--mutant", help="this mutant alone, by its id")
-    parser.add_argument("--seeds-only", action="store_true", help="run no unit tests")
+    parser.add_argument("--seeds-only", action="store_true", help="ask the simulator alone; unit tests are due then")
     parser.add_argument("--again", action="store_true", help="judge again what survived")
     parser.add_argument("--list", action="store_true", help="judge nothing, print what is known")
     parser.add_argument("--record", type=Path, help="the verdicts: what it lacks is judged, and added")
@@ -84,8 +85,8 @@ class Command:
         self._marked, stale = marked(parse_marks(FILE.read_text()), every)
         for mark in stale:
             console.print(f"its function has changed, look at it again: {mark.id}", style="yellow", markup=False)
-        own = options.directory / ("record-seeds.jsonl" if options.seeds_only else "record.jsonl")
-        self._record: Path = options.record or own
+        self._record: Path = options.record or options.directory / "record.jsonl"
+        self._asks = ("simulator",) if options.seeds_only else tuple(SIDES)
         self._lanes: list[int] = []
 
     def run(self) -> None:
@@ -97,7 +98,8 @@ class Command:
             preload()
             seeds, tests = self._recorded()
             effort = Effort(self._options.seeds_each, self._options.tests_s)
-            court = Court(self._sources, self._defaults, seeds, tests, effort, _commit())
+            before = {} if self._options.again or self._options.mutant else known
+            court = Court(self._sources, self._defaults, seeds, tests, effort, _commit(), before, self._asks)
             try:
                 self._judge(left, court)
             finally:
@@ -168,9 +170,10 @@ class Command:
     def _is_due(self, mutant: Mutant, verdict: Verdict | None) -> bool:
         if mutant.id in self._marked:
             return False
-        is_survivor = verdict is not None and verdict.is_reached and not verdict.is_convicted
-        is_known = verdict is not None and not verdict.is_due
-        return not is_known or (self._options.again and is_survivor) or self._options.mutant is not None
+        if verdict is None or any(getattr(verdict, side) == DUE for side in self._asks):
+            return True
+        is_survivor = verdict.is_reached and not verdict.is_convicted
+        return (self._options.again and is_survivor) or self._options.mutant is not None
 
     def _fork(self, program: Callable[[], None]) -> None:
         """Run a program in a process beside this one."""
@@ -213,12 +216,13 @@ class Command:
             raise RuntimeError(f"{name}: {failed} processes failed; they have said above why")
 
     def _print(self, sample: Sequence[Mutant], known: Mapping[str, Verdict], seeds: Sequence[Reach]) -> None:
-        verdicts = [found for each in sample if (found := known.get(each.id)) is not None and not found.is_due]
+        verdicts = [found for each in sample if (found := known.get(each.id)) is not None]
         for verdict in survivors(verdicts, self._marked):
             self._console.print("\n".join(survivor_lines(verdict)), markup=False, highlight=False)
         if self._options.mutant and verdicts:
             self._console.print(verdicts[0].to_json(), markup=False)
-        table = Table(title=f"{len(verdicts)} of a sample of {len(sample)} mutants", show_header=False)
+        judged = sum(not each.is_due for each in verdicts)
+        table = Table(title=f"{judged} of a sample of {len(sample)} mutants", show_header=False)
         for row in figures_of(verdicts, self._marked).rows():
             table.add_row(*row)
         if seeds:

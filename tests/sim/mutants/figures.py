@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .record import CONVICTED, Side, Verdict
+from .record import CONVICTED, DUE, Side, Verdict
 
 Z: Final = 1.959964
 """Of a normal distribution: 95 % are within so many standard deviations."""
@@ -50,6 +50,7 @@ class Figures:
     reached: Share
     """By seeds or tests, of all that were judged."""
     reached_by_sim: Share
+    """Of all that the simulator was asked about: unit tests may be asked later."""
     sim_of_its_own: Share
     """Convicted by the simulator, of those that it reaches."""
     sim: Share
@@ -80,20 +81,20 @@ def figures_of(verdicts: Sequence[Verdict], equivalent: Iterable[str] = ()) -> F
     known = [each for each in verdicts if not each.is_due]
     judged = [each for each in known if each.id not in marked]
     reached = [each for each in judged if each.is_reached]
-    by_sim = [each for each in judged if each.simulator.verdict != "unreached"]
+    asked = [each for each in verdicts if each.simulator != DUE and each.id not in marked]
+    by_sim = [each for each in asked if each.simulator.verdict != "unreached"]
 
     def of_reached(number: int) -> Share:
         return Share(number, len(reached))
 
-    convicted_by_sim = sum(each.simulator.verdict in CONVICTED for each in by_sim)
     convicted = sum(each.is_convicted for each in reached)
     return Figures(
         judged=len(judged),
         equivalent=len(known) - len(judged),
         reached=Share(len(reached), len(judged)),
-        reached_by_sim=Share(len(by_sim), len(judged)),
-        sim_of_its_own=Share(convicted_by_sim, len(by_sim)),
-        sim=of_reached(convicted_by_sim),
+        reached_by_sim=Share(len(by_sim), len(asked)),
+        sim_of_its_own=Share(sum(each.simulator.verdict in CONVICTED for each in by_sim), len(by_sim)),
+        sim=of_reached(sum(each.simulator.verdict in CONVICTED for each in reached)),
         unit=of_reached(sum(each.unit_tests.verdict in CONVICTED for each in reached)),
         either=of_reached(convicted),
         neither=of_reached(len(reached) - convicted),
@@ -105,9 +106,13 @@ def survivors(verdicts: Sequence[Verdict], equivalent: Iterable[str] = ()) -> li
     """Return what was reached and not convicted, nor marked, in the order of files."""
     marked = set(equivalent)
     return sorted(
-        (each for each in verdicts if each.is_reached and not each.is_convicted and each.id not in marked),
+        (each for each in verdicts if _has_survived(each) and each.id not in marked),
         key=lambda each: each.id,
     )
+
+
+def _has_survived(verdict: Verdict) -> bool:
+    return verdict.is_reached and not verdict.is_convicted and not verdict.is_due
 
 
 def survivor_lines(verdict: Verdict) -> list[str]:

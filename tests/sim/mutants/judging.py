@@ -20,7 +20,7 @@ import ast
 import importlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from .generate import Mutant, diff_of, mutated
 from .importing import rewritten
 from .processes import Ending, Limits, Program, run
 from .programs import run_seeds, run_tests
-from .record import Side, Verdict
+from .record import DUE, SIDES, Side, Verdict
 
 PRELOADED: Final = (
     "aiofiles",
@@ -78,13 +78,21 @@ class Court:
     tests: Sequence[Reach]
     effort: Effort = field(default_factory=Effort)
     commit: str = ""
+    known: Mapping[str, Verdict] = field(default_factory=dict)
+    """What sides have said before, by the mutant's id: only those that are due are asked."""
+    asks: Collection[str] = tuple(SIDES)
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Run what reaches the mutant."""
         source = self.sources[mutant.file]
         tree = mutated(source, mutant, self.defaults)
-        simulator, sim_s = self._ask(mutant, tree, self.seeds_for(mutant), _seeds_program, self.effort.seeds_max)
-        unit_tests, unit_s = self._ask(mutant, tree, self.tests_for(mutant), run_tests, None)
+        known = self.known.get(mutant.id)
+        simulator, sim_s = (DUE, 0.0) if known is None else (known.simulator, 0.0)
+        unit_tests, unit_s = (DUE, 0.0) if known is None else (known.unit_tests, 0.0)
+        if simulator == DUE and "simulator" in self.asks:
+            simulator, sim_s = self._ask(mutant, tree, self.seeds_for(mutant), _seeds_program, self.effort.seeds_max)
+        if unit_tests == DUE and "unit_tests" in self.asks:
+            unit_tests, unit_s = self._ask(mutant, tree, self.tests_for(mutant), run_tests, None)
         return Verdict(
             file=mutant.file,
             function=mutant.function,
@@ -95,7 +103,7 @@ class Court:
             change=tuple(diff_of(source, mutant, self.defaults)),
             simulator=_with_judge(simulator),
             unit_tests=unit_tests,
-            cpu_s=round(sim_s + unit_s, 1),
+            cpu_s=round(sim_s + unit_s + (known.cpu_s if known is not None else 0.0), 1),
             commit=self.commit,
         )
 

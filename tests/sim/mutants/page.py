@@ -7,7 +7,7 @@ from typing import Protocol
 
 from .equivalent import Mark
 from .figures import Figures, figures_of, grouped, survivor_lines, survivors
-from .record import CONVICTED, Verdict
+from .record import CONVICTED, DUE, Verdict
 
 
 class Settings(Protocol):
@@ -22,7 +22,7 @@ class Settings(Protocol):
 
 def page(record: Iterable[Verdict], settings: Settings, marks: Sequence[Mark]) -> str:
     """Return the text of the page."""
-    verdicts = [each for each in record if each.sample == settings.seed and not each.is_due]
+    verdicts = [each for each in record if each.sample == settings.seed]
     digests = {each.id: each.digest for each in verdicts}
     holding = [mark for mark in marks if digests.get(mark.id) == mark.digest]
     equivalent = {mark.id for mark in holding}
@@ -30,7 +30,7 @@ def page(record: Iterable[Verdict], settings: Settings, marks: Sequence[Mark]) -
     survived = survivors(counted)
     by_tests = [each for each in counted if each.convicted_by == ["unit tests"] and _is_in_simulation(each)]
     blocks = [
-        _head(settings, len(verdicts)),
+        _head(settings, verdicts),
         ["| of the sample | share (95 % interval) |", "|---|---|", *_rows(figures_of(verdicts, equivalent))],
         ["## By folder", "", *_table("folder", grouped(counted, lambda each: each.file.partition("/")[0]))],
         ["## By operator", "", *_table("operator", grouped(counted, lambda each: each.operator))],
@@ -42,7 +42,8 @@ def page(record: Iterable[Verdict], settings: Settings, marks: Sequence[Mark]) -
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _head(settings: Settings, judged: int) -> list[str]:
+def _head(settings: Settings, verdicts: Sequence[Verdict]) -> list[str]:
+    judged, asked = sum(not each.is_due for each in verdicts), sum(each.simulator != DUE for each in verdicts)
     return [
         "# Mutants",
         "",
@@ -52,13 +53,14 @@ def _head(settings: Settings, judged: int) -> list[str]:
         "[simulation](simulation.md) and the unit tests that reach it. Nobody chose the mutants: a seed drew them from",
         "all. So a share of the sample stands for that of all mutants within its interval (Wilson's, 95 %).",
         "",
-        f"**{judged} of a sample of {settings.sample}**, drawn by seed {settings.seed}, are judged. A mutant is given",
-        f"at most {settings.seeds_each} of the seeds 1 to {settings.seeds}, and {settings.tests_s:.0f} CPU seconds of",
-        "unit tests. The record is `tests/sim/mutants/record.jsonl`, which any machine continues; this page is written",
-        "from it:",
+        f"**{judged} of a sample of {settings.sample}**, drawn by seed {settings.seed}, are judged; the simulator was",
+        f"asked about {asked} so far. A mutant is given at most {settings.seeds_each} of the seeds 1 to",
+        f"{settings.seeds}, and {settings.tests_s:.0f} CPU seconds of unit tests: more would convict more. The record is",
+        "`tests/sim/mutants/record.jsonl`, which any machine continues; this page is written from it:",
         "",
-        f"    python -m tierfetch.tests.sim.mutants --seed {settings.seed} --record tests/sim/mutants/record.jsonl \\",
-        "        --page docs/mutants.md --jobs 2 --minutes 60",
+        f"    python -m tierfetch.tests.sim.mutants --seed {settings.seed} --seeds {settings.seeds} \\",
+        f"        --seeds-each {settings.seeds_each} --tests-s {settings.tests_s:.0f} \\",
+        "        --record tests/sim/mutants/record.jsonl --page docs/mutants.md --jobs 2 --minutes 60",
         "",
         "The goal: of those reached the simulator convicts 70 %, with unit tests together 95 %.",
     ]
@@ -69,8 +71,11 @@ def _rows(figures: Figures) -> list[str]:
 
 
 def _table(title: str, groups: Iterable[tuple[str, Figures]]) -> list[str]:
-    rows = [f"| {name} | {each.reached} | {each.sim} | {each.unit} | {each.either} |" for name, each in groups]
-    head = f"| {title} | reached | by the simulator | by unit tests | by one or the other |"
+    rows = [
+        f"| {name} | {each.reached_by_sim} | {each.sim_of_its_own} | {each.unit} | {each.either} |"
+        for name, each in groups
+    ]
+    head = f"| {title} | in the simulation | convicted by it | of all reached: by unit tests | by one or the other |"
     return [head, "|---|---|---|---|---|", *rows]
 
 

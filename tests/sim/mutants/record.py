@@ -9,11 +9,11 @@ The sources move on while a sample is judged. A line is found again in those of 
 | its mutant today                                          | the line                                                 |
 |-----------------------------------------------------------|----------------------------------------------------------|
 | its function has the same text, here or in another file   | holds, with today's file and line                        |
-| its function changed, and the change can still be made    | is due: the mutant is judged again                       |
+| its function changed, and the change can still be made    | is due: the mutant is judged again, by both sides        |
 | its function is gone, or the change cannot be made        | is dropped: the next one that is drawn takes its place   |
 
-A line is added at the end as soon as a mutant is judged, and the last one on a mutant holds; at the end of a run they
-are sorted, so that a difference of two versions shows what was judged between.
+A side that was not asked yet is due, too. A line is added at the end as soon as a mutant is judged, and the last one on
+a mutant holds; at the end of a run they are sorted, so that a difference of two versions shows what was judged between.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Verdict:
 
     @property
     def is_due(self) -> bool:
-        """Whether the mutant has to be judged again."""
-        return self.simulator == DUE
+        """Whether a side has still to be asked."""
+        return DUE in (self.simulator, self.unit_tests)
 
     @property
     def is_reached(self) -> bool:

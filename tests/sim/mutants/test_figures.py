@@ -73,6 +73,12 @@ def test_survivors_are_shown_with_who_passed_over_them() -> None:
     ]
 
 
+def test_what_only_the_simulator_was_asked_about_counts_for_it_alone() -> None:
+    figures = figures_of([BY_SIM, verdict("log/f.py", BY_SIM.simulator, DUE)])
+    assert (figures.judged, figures.either) == (1, Share(1, 1))
+    assert (figures.reached_by_sim, figures.sim_of_its_own) == (Share(2, 2), Share(2, 2))
+
+
 def test_figures_of_groups() -> None:
     assert [(name, each.reached, each.either) for name, each in grouped(ALL, lambda each: each.file[:3])] == [
         ("log", Share(2, 2), Share(1, 2)),
@@ -83,6 +89,7 @@ def test_figures_of_groups() -> None:
 def test_a_page_says_how_far_the_sample_is_and_what_survived() -> None:
     text = page(ALL, arguments(["--seed", "7"]), [Mark(UNREACHED.id, "1", "why")])
     assert "**4 of a sample of 400**" in text
+    assert "the simulator was\nasked about 4 so far" in text
     assert "| log | 2 of 2: 100% (34% to 100%) | 1 of 2: 50% (9% to 91%) |" in text
     assert "| swap | 1 of 1" in text
     assert "| lost write | 1 |" in text

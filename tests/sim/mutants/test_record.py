@@ -10,13 +10,14 @@ import pytest
 from .__main__ import arguments
 from .equivalent import FILE, parse_marks
 from .generate import Mutant, diff_of, mutants_of
+from .judging import Court
 from .page import page
 from .programs import ROOT
 from .record import DUE, Side, Verdict, drawn, parse_record, placed, record_text
 
 RECORD = Path(__file__).with_name("record.jsonl")
 PAGE = ROOT / "docs" / "mutants.md"
-PUBLISHED = arguments(["--seed", "2026"])
+PUBLISHED = arguments(["--seed", "2026", "--seeds", "20", "--seeds-each", "8", "--tests-s", "40"])
 BEFORE = """
 def f(a, b):
     return a < 1 and b < 2
@@ -86,6 +87,22 @@ def test_a_mutant_is_found_by_its_change_and_judged_again_where_its_function_has
     assert now.ordinal == 2
     assert now.digest != SECOND.digest
     assert parse_record(now.to_json()) == [now]
+
+
+def test_a_side_that_was_not_asked_is_due() -> None:
+    half = replace(SECOND, simulator=Side("convicted", "seed 9", "lost write"), unit_tests=DUE)
+    assert half.is_due
+    assert found(half, BEFORE) == [half]
+    assert parse_record(half.to_json()) == [half]
+
+
+def test_only_sides_that_are_due_are_asked() -> None:
+    mutant = mutants(BEFORE)[SECOND.id]
+    first = Court({mutant.file: BEFORE}, {}, [], [], asks=("simulator",)).judge(mutant)
+    assert (first.simulator, first.unit_tests) == (Side("unreached"), DUE)
+    known = {mutant.id: replace(first, simulator=SECOND.simulator)}
+    second = Court({mutant.file: BEFORE}, {}, [], [], known=known).judge(mutant)
+    assert (second.simulator, second.unit_tests) == (SECOND.simulator, Side("unreached"))
 
 
 def test_a_mutant_that_can_no_longer_be_made_is_dropped() -> None:
