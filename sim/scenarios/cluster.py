@@ -40,7 +40,6 @@ from ..judges.core.clients.given import GivenBatchesJudge
 from ..judges.core.coordinators import CoordinatorsJudge
 from ..judges.core.coverage import CoverageJudge
 from ..judges.core.events import (
-    DamageRead,
     DiskWiped,
     MetadataChanged,
     MomentPassed,
@@ -57,7 +56,7 @@ from ..judges.core.isr_lingerers import IsrLingerersJudge
 from ..judges.core.isr_members import IsrMembersJudge
 from ..judges.core.judge import Judge, Judges
 from ..judges.core.pace import PaceJudge
-from ..judges.core.partition import InvariantViolationError, ReplicaStatus
+from ..judges.core.partition import ReplicaStatus
 from ..judges.core.quorum.epochs import QuorumEpochsJudge
 from ..judges.core.thin_leaders import ThinLeadersJudge
 from ..judges.core.throttles import ThrottlesJudge
@@ -71,6 +70,7 @@ from ..judges.joined_batches import JoinedBatchesJudge
 from ..judges.observer import ReplicaObserver
 from ..judges.quorum_replicas import QuorumJudge
 from ..judges.retention import RecentClock, RetentionJudge
+from ..judges.sound_reads import SoundReadsJudge
 from ..judges.tiering import TieringJudge
 from ..machine.filesystem import LOG_DIRECTORIES
 from ..machine.process import Process, current_process
@@ -339,10 +339,12 @@ class ClusterScenario:
     def _judge_promises(self) -> list[Judge]:
         """Make the judges of what settings promise by when, faults or not."""
         options, now_s, image = self.options, self.world.loop.time, lambda: self.truth.image
+        injector = self.injector
         return [
             IsrLingerersJudge(image, now_s, self._is_running, lag_time_max_ms=options.lag_time_max_ms),
             AnswersJudge(lambda: self.injector.troubled, lambda: int(now_s() * 1000)),
             UnfencedJudge(image, now_s, session_timeout_ms=options.session_timeout_ms),
+            SoundReadsJudge(injector.may_be_corrupt, injector.was_damaged, self.nodes.brokers, injector.injected),
             TieringJudge(partial(lags, self.truth, self.nodes.brokers), self.injector.is_troubled, image, now_s),
         ]
 
@@ -440,8 +442,6 @@ class ClusterScenario:
             case MetadataChanged(_, _, before, after):
                 for text in metadata_changes(before, after):
                     self.world.record("metadata", text)
-            case DamageRead(detail):
-                self._check_damage(detail)
             case ProcessEnded(host) if host in BROKERS:
                 self.observer.process_ended(BROKERS[host])
             case DiskWiped(host) if host not in BROKERS:
@@ -470,12 +470,6 @@ class ClusterScenario:
 
     def _name(self, partition: TopicPartition) -> TopicIdPartition:
         return self.truth.image.topics[partition.topic].id_partition(partition.partition)
-
-    def _check_damage(self, what: str) -> None:
-        """InvariantViolationError unless something may be corrupt."""
-        self.injector.injected["damaged reads"] += 1
-        if not self.injector.may_be_corrupt():
-            raise InvariantViolationError("sound reads", what)
 
     def _listen_in(self, service: ControllerService) -> None:
         tap_heartbeats(service, self._judges.on_inside)
