@@ -8,6 +8,5 @@ joined_batches   `JoinedBatchesJudge` checks that a replica that joins an ISR ha
 observer         `ReplicaObserver` looks at the brokers after every event and publishes what has changed.
 quorum_replicas  `QuorumJudge` looks at the replicas of a quorum after every event: votes, commits, one log.
 retention        `RetentionJudge` checks that retention takes what it may, and nothing else.
-sound_reads      `SoundReadsJudge` checks that damage is found only where a fault may have made it.
 tiering          `TieringJudge` checks that closed segments go to the tier in time, faults or not.
 """

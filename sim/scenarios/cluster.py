@@ -36,7 +36,7 @@ from ..judges.core.client_answers import ClientAnswersJudge
 from ..judges.core.clients.answers import AnswersJudge
 from ..judges.core.clients.beginnings import BeginningsJudge
 from ..judges.core.clients.compacted import check_values
-from ..judges.core.clients.given import GivenBatchesJudge
+from ..judges.core.clients.given import GivenBatchesJudge, SoundReadsJudge
 from ..judges.core.coordinators import CoordinatorsJudge
 from ..judges.core.coverage import CoverageJudge
 from ..judges.core.events import (
@@ -70,7 +70,6 @@ from ..judges.joined_batches import JoinedBatchesJudge
 from ..judges.observer import ReplicaObserver
 from ..judges.quorum_replicas import QuorumJudge
 from ..judges.retention import RecentClock, RetentionJudge
-from ..judges.sound_reads import SoundReadsJudge
 from ..judges.tiering import TieringJudge
 from ..machine.filesystem import LOG_DIRECTORIES
 from ..machine.process import Process, current_process
@@ -344,7 +343,7 @@ class ClusterScenario:
             IsrLingerersJudge(image, now_s, self._is_running, lag_time_max_ms=options.lag_time_max_ms),
             AnswersJudge(lambda: self.injector.troubled, lambda: int(now_s() * 1000)),
             UnfencedJudge(image, now_s, session_timeout_ms=options.session_timeout_ms),
-            SoundReadsJudge(injector.may_be_corrupt, injector.was_damaged, self.nodes.brokers, injector.injected),
+            SoundReadsJudge(injector.may_be_corrupt, injector.was_damaged, self.nodes.damaged_reads, injector.injected),
             TieringJudge(partial(lags, self.truth, self.nodes.brokers), self.injector.is_troubled, image, now_s),
         ]
 

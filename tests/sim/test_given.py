@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from tierfetch.protocol import TopicPartition
 from tierfetch.protocol.records import Record, build_batch
-from tierfetch.sim.judges.core.clients.given import GivenBatchesJudge
-from tierfetch.sim.judges.core.events import BatchesRead
+from tierfetch.sim.judges.core.clients.given import GivenBatchesJudge, SoundReadsJudge
+from tierfetch.sim.judges.core.events import BatchesRead, DamageRead, MomentPassed
 from tierfetch.sim.judges.core.partition import InvariantViolationError
 from tierfetch.sim.judges.core.replicas import StoredBatch, batches_of
 from tierfetch.tests.sim.test_cluster_options import QUIET, run
@@ -74,6 +75,23 @@ def test_what_has_left_the_log_is_not_compared() -> None:
 @pytest.mark.parametrize("excuse", [{"is_corrupt": True}, {"has_lost": True}])
 def test_what_may_be_corrupt_or_lost_is_not_judged(excuse: dict[str, bool]) -> None:
     assert found(judge(batch(0) + batch(4), batch(0, b"other"), **excuse), {}) == []
+
+
+def sound(damaged_reads: int = 0, *, may_be_corrupt: bool = False, was_damaged: bool = False) -> SoundReadsJudge:
+    return SoundReadsJudge(lambda: may_be_corrupt, lambda: was_damaged, lambda: {1: 0, 3: damaged_reads}, Counter())
+
+
+def test_a_damaged_batch_for_a_reader_is_found_unless_something_may_be_corrupt() -> None:
+    with pytest.raises(InvariantViolationError, match="sound reads: a bit"):
+        sound().on(DamageRead("a bit"))
+    sound(may_be_corrupt=True).on(DamageRead("a bit"))
+
+
+def test_damage_that_a_broker_has_found_in_the_tier_is_found_unless_a_fault_has_made_it() -> None:
+    with pytest.raises(InvariantViolationError, match="sound tier: broker 3 has found damage in the tier 2 times"):
+        sound(2).on(MomentPassed())
+    sound(2, was_damaged=True).on(MomentPassed())
+    sound(0).on(MomentPassed())
 
 
 @pytest.mark.simulated
