@@ -160,6 +160,7 @@ TIER_TOTALS: Final[tuple[Quantity[RemoteLogCounters], ...]] = (
         lambda of: of.wrongly_guessed_bytes,
     ),
     Quantity("tierfetch_remote_fetch_errors", "Reads of the tier that failed.", lambda of: of.fetch_errors),
+    Quantity("tierfetch_remote_damaged_reads", "Reads that found the tier's bytes wrong.", lambda of: of.damaged_reads),
     Quantity(
         "tierfetch_remote_disproven_segments",
         "Segments whose object was found absent or of another size.",

@@ -46,6 +46,8 @@ def manager_config(config: BrokerConfig) -> RemoteLogManagerConfig:
         custom_metadata_max_bytes=config.remote_log_metadata_custom_metadata_max_bytes,
         transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         reader_threads=config.remote_log_reader_threads,
+        reader_chunk_bytes=config.remote_log_reader_chunk_bytes,
+        reader_cache_bytes=config.remote_log_reader_cache_bytes,
         fetch_max_wait_ms=config.remote_fetch_max_wait_ms,
         list_offsets_timeout_ms=config.remote_list_offsets_request_timeout_ms,
     )

@@ -179,6 +179,10 @@ class RemoteChunks:
         now_s = asyncio.get_running_loop().time()
         self._expected.expect((segment.segment_id, index), self._range(segment, index).size, now_s)
 
+    def note_damage(self) -> None:
+        """Count a read that found something wrong in what came of the tier."""
+        self._counters.damaged_reads += 1
+
     def drop(self, segment: RemoteLogSegmentMetadata) -> None:
         """Forget what is kept of a segment; who waits for a chunk of it gets that still."""
         for index in range(-(-segment.segment_size_in_bytes // self._chunk_bytes)):

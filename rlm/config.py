@@ -56,9 +56,9 @@ class RemoteLogManagerConfig:
     list_offsets_timeout_ms: int = 30_000
     """`remote.list.offsets.request.timeout.ms`."""
     reader_chunk_bytes: int = 4 * _MIB
-    """Ours: the size of one ranged request to the tier."""
+    """`remote.log.reader.chunk.bytes`, ours: the size of what is fetched from the tier, and kept, at once."""
     reader_cache_bytes: int = 64 * _MIB
-    """Ours: the size of the fetched chunks and of those under way, over all partitions."""
+    """`remote.log.reader.cache.bytes`, ours: the size of the chunks kept and under way, over all partitions."""
     reader_ahead_chunks: int = 2
     """Ours: the chunks fetched ahead of a consumer that reads sequentially."""
 

@@ -23,6 +23,8 @@ class RemoteLogCounters:
     fetched_bytes: int = 0  # RemoteFetchBytesPerSec
     fetch_requests: int = 0  # RemoteFetchRequestsPerSec
     fetch_errors: int = 0  # RemoteFetchErrorsPerSec
+    damaged_reads: int = 0
+    """Reads for consumers that found something wrong in the bytes of the tier: these are dropped, and fetched again."""
     fetched_ahead_bytes: int = 0
     """The part of `fetched_bytes` that nobody had asked for yet."""
     guessed_bytes: int = 0

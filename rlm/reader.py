@@ -343,6 +343,8 @@ class RemoteLogReader:
 
     async def _forget(self, segment: RemoteLogSegmentMetadata, error: RemoteStorageError) -> None:
         """What was kept may be the fault, or belong to a segment that is gone."""
+        if isinstance(error, RemoteStorageCorruptError) and not isinstance(error, WrongIndexError):
+            self._chunks.note_damage()
         if isinstance(error, RemoteStorageCorruptError | RemoteResourceNotFoundError):
             self._chunks.drop(segment)
             await self._indexes.drop(segment.segment_id)

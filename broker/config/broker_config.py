@@ -420,6 +420,8 @@ class RemoteKeys(PropertyKeys):
     remote_log_manager_copy_worker_enable: bool = True
     remote_log_index_file_cache_total_size_bytes: PositiveLong = 1024 * 1024 * 1024
     remote_log_reader_threads: PositiveInt = 10
+    remote_log_reader_chunk_bytes: PositiveInt = 4 * 1024 * 1024
+    remote_log_reader_cache_bytes: PositiveLong = 64 * 1024 * 1024
     remote_fetch_max_wait_ms: PositiveInt = 500
     remote_list_offsets_request_timeout_ms: PositiveLong = 30_000
     rsm_config: dict[str, str] = Field(default_factory=dict, repr=False)
@@ -429,6 +431,15 @@ class RemoteKeys(PropertyKeys):
     def storage_plugin(self) -> str | None:
         """The name of the storage plugin's entry point."""
         return self.remote_log_storage_manager_plugin or self.remote_log_storage_manager_class_name
+
+    @model_validator(mode="after")
+    def _chunks_fit_into_the_cache(self) -> Self:
+        if self.remote_log_reader_chunk_bytes > self.remote_log_reader_cache_bytes:
+            raise ValueError(
+                f"remote.log.reader.chunk.bytes ({self.remote_log_reader_chunk_bytes}) must be at most "
+                f"remote.log.reader.cache.bytes ({self.remote_log_reader_cache_bytes})"
+            )
+        return self
 
     @model_validator(mode="after")
     def _enabled_needs_a_plugin(self) -> Self:

@@ -222,6 +222,13 @@ class FaultInjector:
         """Whether what is read may be damaged by a fault that lasts, or has just ended."""
         return self._world.now_s < self._corrupt_until_s
 
+    def was_damaged(self) -> bool:
+        """Whether anything was ever corrupted, on a disk or on its way from the store, or cut short there."""
+        counters = self._world.counters
+        return self.injected[FaultKind.BIT_ROT] > 0 or any(
+            counters[kind] for kind in ("rotten download", "half answer")
+        )
+
     def may_lose_logs(self, host: str) -> bool:
         """Whether anything has ever kept a broker there from a log: a call that failed, a full disk, corruption."""
         kinds = FaultKind.FULL_DISK, FaultKind.DIRECTORY_FILLS, FaultKind.BIT_ROT

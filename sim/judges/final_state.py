@@ -19,6 +19,7 @@ from ..machine.filesystem import LOG_DIRECTORIES, Inode, SimFilesystem
 from ..machine.objects import SimObjectStore
 from .core.acknowledged_writes import Anomaly
 from .core.clients.compacted import check_compacted
+from .core.clients.copies import within
 from .core.replicas import Aborted, ProducerView, ReplicaState, StoredBatch, TieredSegment, batches_of, check_partition
 
 Brokers = Mapping[int, Broker | None]
@@ -170,6 +171,29 @@ def tiered_segments(leader: Broker, name: TopicPartition, store: SimObjectStore)
                 epochs=tuple(entry for entry in segment.segment_leader_epochs if entry.start_offset < end_offset),
                 batches=None if data is None else tuple(_below(end_offset, batches_of(data))),
             )
+
+
+def log_batches(leader: Broker, name: TopicPartition, store: SimObjectStore, files: SimFilesystem) -> list[StoredBatch]:
+    """Return the batches of a log: those of its finished remote segments, then those of its leader's files."""
+    directory = leader.hosted.partitions[name].log.state.directory
+    tiered = (batch for segment in tiered_segments(leader, name, store) for batch in segment.batches or ())
+    return [*tiered, *local_batches(files, directory)]
+
+
+def log_at_rest(
+    name: TopicPartition,
+    brokers: Brokers,
+    files: Mapping[int, SimFilesystem],
+    store: SimObjectStore,
+    image: ClusterImage,
+) -> tuple[int, dict[int, StoredBatch]]:
+    """Return the log start of a partition that has a leader, and the batches of its log by base offset."""
+    registration = image.partition(name)
+    leader = None if registration is None else brokers.get(registration.leader)
+    assert leader is not None, name
+    state = leader.hosted.partitions[name].log.state
+    batches = log_batches(leader, name, store, files[leader.config.node_id])
+    return state.log_start_offset, within(batches, state.log_start_offset, state.log_end_offset)
 
 
 def _below(end_offset: int, batches: Iterable[StoredBatch]) -> Iterator[StoredBatch]:

@@ -102,6 +102,8 @@ class SimObjectStore:
         self.subscribers: list[Callable[[StoreEvent], None]] = []
         self.uploads = 0
         """Uploads that were begun."""
+        self.runs = 0
+        """Downloads of several pieces that have come whole."""
         self.faults = StoreFaults()
         self.network = network
         self.rng = rng
@@ -230,6 +232,7 @@ class _Way:
         found = (await self._found(key))[start:end]
         for position in range(0, len(found), piece_bytes):
             yield await self._arrived(key, found[position : position + piece_bytes])
+        self._store.runs += len(found) > piece_bytes
 
     async def _found(self, key: str) -> bytes:
         await self._begin("get")

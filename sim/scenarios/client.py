@@ -91,7 +91,7 @@ class SimClient:
     """The client of one process. Close it. `on_throttled` is given a quota's key and each throttle time in ms that is
     not 0; `on_unanswered` the host, the API and the time in s of each request that had no answer in time on its
     connection. `produce_max` is the newest version of Produce that it speaks: before 12 nothing is added to
-    transactions by it.
+    transactions by it. A fetch brings `fetch_bytes` at most, or one batch.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class SimClient:
         on_unanswered: Callable[[str, str, float], None] = lambda *_: None,
         transactional_id: str = TRANSACTIONAL_ID,
         produce_max: int | None = None,
+        fetch_bytes: int = FETCH_BYTES_MAX,
     ) -> None:
         own_id, fetch_id = client_ids(client_id)
         self._client = KafkaClient(client_id=own_id, random=rng)
@@ -113,6 +114,7 @@ class SimClient:
         self._on_unanswered = on_unanswered
         self._transactional_id = transactional_id
         self._produce_max = produce_max
+        self._fetch_bytes = fetch_bytes
         self._bootstrap = tuple(bootstrap)
         self._rng = rng
         self._rack = rack
@@ -165,11 +167,11 @@ class SimClient:
         self, partition: TopicPartition, offset: int, *, max_wait_ms: int, is_read_committed: bool = False
     ) -> Fetched:
         leader = await self._leader(partition)
-        wanted = FetchPartition(partition.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX)
+        wanted = FetchPartition(partition.partition, fetch_offset=offset, partition_max_bytes=self._fetch_bytes)
         request = FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=1,
-            max_bytes=FETCH_BYTES_MAX,
+            max_bytes=self._fetch_bytes,
             topics=(FetchTopic((wanted,), partition.topic, leader.topic_id),),
             isolation_level=READ_COMMITTED if is_read_committed else READ_UNCOMMITTED,
             rack_id=self._rack,

@@ -36,10 +36,10 @@ from ..judges.core.client_answers import ClientAnswersJudge
 from ..judges.core.clients.answers import AnswersJudge
 from ..judges.core.clients.beginnings import BeginningsJudge
 from ..judges.core.clients.compacted import check_values
+from ..judges.core.clients.given import GivenBatchesJudge, SoundReadsJudge
 from ..judges.core.coordinators import CoordinatorsJudge
 from ..judges.core.coverage import CoverageJudge
 from ..judges.core.events import (
-    DamageRead,
     DiskWiped,
     MetadataChanged,
     MomentPassed,
@@ -56,7 +56,7 @@ from ..judges.core.isr_lingerers import IsrLingerersJudge
 from ..judges.core.isr_members import IsrMembersJudge
 from ..judges.core.judge import Judge, Judges
 from ..judges.core.pace import PaceJudge
-from ..judges.core.partition import InvariantViolationError, ReplicaStatus
+from ..judges.core.partition import ReplicaStatus
 from ..judges.core.quorum.epochs import QuorumEpochsJudge
 from ..judges.core.thin_leaders import ThinLeadersJudge
 from ..judges.core.throttles import ThrottlesJudge
@@ -65,7 +65,7 @@ from ..judges.core.truth import ClusterTruth
 from ..judges.core.unfenced import UnfencedJudge
 from ..judges.directory_moves import DirectoryMovesJudge, LogPlaces
 from ..judges.durability import DurableLogs
-from ..judges.final_state import DIRECTORY, directory_id, replica_anomalies
+from ..judges.final_state import DIRECTORY, directory_id, log_at_rest, replica_anomalies
 from ..judges.joined_batches import JoinedBatchesJudge
 from ..judges.observer import ReplicaObserver
 from ..judges.quorum_replicas import QuorumJudge
@@ -231,9 +231,13 @@ class ClusterScenario:
         )
         self._make_clients(answers)
         self._beginnings = BeginningsJudge()
+        self._given = GivenBatchesJudge(
+            self.injector.may_be_corrupt, lambda each: bool(self.losses.allowed_losses_of(self._name(each)))
+        )
         return [
             self.losses,
             self._beginnings,
+            self._given,
             CoordinatorsJudge(self._has_lost, self._shared.now_ms),
             *self.parties.judges(),
             IsrMembersJudge(
@@ -334,10 +338,12 @@ class ClusterScenario:
     def _judge_promises(self) -> list[Judge]:
         """Make the judges of what settings promise by when, faults or not."""
         options, now_s, image = self.options, self.world.loop.time, lambda: self.truth.image
+        injector = self.injector
         return [
             IsrLingerersJudge(image, now_s, self._is_running, lag_time_max_ms=options.lag_time_max_ms),
             AnswersJudge(lambda: self.injector.troubled, lambda: int(now_s() * 1000)),
             UnfencedJudge(image, now_s, session_timeout_ms=options.session_timeout_ms),
+            SoundReadsJudge(injector.may_be_corrupt, injector.was_damaged, self.nodes.damaged_reads, injector.injected),
             TieringJudge(partial(lags, self.truth, self.nodes.brokers), self.injector.is_troubled, image, now_s),
         ]
 
@@ -435,8 +441,6 @@ class ClusterScenario:
             case MetadataChanged(_, _, before, after):
                 for text in metadata_changes(before, after):
                     self.world.record("metadata", text)
-            case DamageRead(detail):
-                self._check_damage(detail)
             case ProcessEnded(host) if host in BROKERS:
                 self.observer.process_ended(BROKERS[host])
             case DiskWiped(host) if host not in BROKERS:
@@ -465,12 +469,6 @@ class ClusterScenario:
 
     def _name(self, partition: TopicPartition) -> TopicIdPartition:
         return self.truth.image.topics[partition.topic].id_partition(partition.partition)
-
-    def _check_damage(self, what: str) -> None:
-        """InvariantViolationError unless something may be corrupt."""
-        self.injector.injected["damaged reads"] += 1
-        if not self.injector.may_be_corrupt():
-            raise InvariantViolationError("sound reads", what)
 
     def _listen_in(self, service: ControllerService) -> None:
         tap_heartbeats(service, self._judges.on_inside)
@@ -650,6 +648,9 @@ class ClusterScenario:
                 self.anomalies += replica_anomalies(
                     name, self.nodes.brokers(), files, self.world.store, image, is_compacted=topic.name == TABLE
                 )
+        for partition in [] if self.anomalies else self.partitions:
+            start, batches = log_at_rest(partition, self.nodes.brokers(), files, self.world.store, image)
+            self.anomalies += self._given.anomalies(partition, start, batches)
 
     # -- what the injector asks ----------------------------------------------------------------------------------------
 

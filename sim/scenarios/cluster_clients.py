@@ -91,6 +91,7 @@ class ClusterClients:
             rack,
             partial(self._throttled, client_id),
             on_unanswered=partial(self._unanswered, client_id, host),
+            fetch_bytes=self._options.read_bytes,
         )
 
     def _unanswered(self, client: str, client_host: str, host: str, api: str, asked_s: float) -> None:

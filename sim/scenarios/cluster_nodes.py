@@ -134,6 +134,11 @@ class ClusterNodes:
         """All brokers by id; None for one that is down."""
         return {node_id: broker_in(self._world.host(name).node) for name, node_id in BROKERS.items()}
 
+    def damaged_reads(self) -> dict[int, int]:
+        """How often brokers that run have found the bytes of a segment in the tier wrong, by id."""
+        tiers = {node_id: broker.tier for node_id, broker in self.brokers().items() if broker is not None}
+        return {each: tier.manager.counters.damaged_reads for each, tier in tiers.items() if tier is not None}
+
     def controllers(self) -> dict[str, ControllerService]:
         """The controllers that run, by host."""
         found = {name: self._controller(name) for name in self.controller_ids}

@@ -22,6 +22,7 @@ from ..faults.schedule import Schedule, Targets, generate
 from ..faults.table import Cast, beside
 from ..machine.chance import Chance
 from ..machine.filesystem import LOG_DIRECTORIES
+from .client import FETCH_BYTES_MAX
 from .controllers import CONTROLLER_PORT, controller_host, first_voters, servers
 
 BROKERS: Final = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
@@ -84,6 +85,14 @@ MOVES_SHARE: Final = 0.4
 MOVE_RATES: Final = (1_500, 10_000, 10_000_000)
 """How many bytes a second are copied between log directories: a log of a few thousand takes seconds, or no time."""
 WARMER_BYTES_A_SECOND: Final = 20_000
+SMALL_CHUNKS_SHARE: Final = 0.12
+"""The share of seeds in which a segment is several chunks for those who read the tier, which come in runs."""
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+SMALL_CHUNK_BYTES: Final = (600, 1_500)
+SEVERAL_CHUNKS_BYTES: Final = 6_000
+SOON_MS: Final = 2_000
+CACHE_CHUNKS: Final = (12, 24, 1_000)
+"""The chunks that fit into a broker's memory where they are small: few beside those under way, or all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +106,8 @@ class ClusterOptions:
     `unclean`: unclean elections are allowed at times. `authorizes`: nodes have an authorizer, whose super user all are.
     The cluster begins at `metadata_version`. Members of the share group renew locks (`renews`); the offsets of another
     one are reset (`resets`); share.version rises late. Voters of the quorum change (`changing_voters`), `spares` more
-    controllers may become some; with `auto_join` by themselves.
+    controllers may become some; with `auto_join` by themselves. Brokers fetch chunks of `chunk_bytes` from the tier for
+    readers, and keep `cache_chunks`.
     """
 
     partitions: int
@@ -144,6 +154,8 @@ class ClusterOptions:
     changing_voters: bool = False
     spares: int = 0
     auto_join: bool = False
+    chunk_bytes: int = CHUNK_BYTES
+    cache_chunks: int = 16
 
     @classmethod
     def drawn(cls, chance: Chance) -> ClusterOptions:
@@ -162,6 +174,7 @@ class ClusterOptions:
             authorizes=chance("authorizer").random() < AUTHORIZER_SHARE,
             metadata_version=chance("metadata version").choice(METADATA_VERSIONS),
         )._with_voters(chance("metadata voters"))
+        drawn = drawn._with_chunks(chance("chunks"))
         warms = rng.random() < WARMS_SHARE
         if rng.random() < FREQUENT_SHARE:
             drawn = replace(drawn, snapshot_bytes=FREQUENT_BYTES)
@@ -204,6 +217,18 @@ class ClusterOptions:
         spares, joins = rng.choice((0, 1)), rng.random() < JOINS_SHARE
         return replace(self, changing_voters=True, spares=spares, auto_join=joins)
 
+    def _with_chunks(self, rng: Random) -> ClusterOptions:
+        """Return these, or others with small chunks, segments of many, and a local log that is soon short."""
+        if rng.random() >= SMALL_CHUNKS_SHARE:
+            return self
+        return replace(
+            self,
+            chunk_bytes=rng.choice(SMALL_CHUNK_BYTES),
+            cache_chunks=rng.choice(CACHE_CHUNKS),
+            segment_bytes=max(self.segment_bytes, SEVERAL_CHUNKS_BYTES),
+            local_retention_ms=min(self.local_retention_ms, SOON_MS),
+        )
+
     def _with_retention(self, rng: Random) -> ClusterOptions:
         if rng.random() >= RETENTION_SHARE:
             return self
@@ -212,6 +237,11 @@ class ClusterOptions:
         retention_ms = rng.choice((3_000, 6_000))
         local_ms = min(self.local_retention_ms, retention_ms)
         return replace(self, retention_ms=retention_ms, local_retention_ms=local_ms)
+
+    @property
+    def read_bytes(self) -> int:
+        """The size of a reader's fetch: where chunks are small, it takes several for a segment."""
+        return FETCH_BYTES_MAX if self.chunk_bytes == CHUNK_BYTES else 2 * self.chunk_bytes
 
     @property
     def expires(self) -> bool:
@@ -443,6 +473,8 @@ class ClusterOptions:
             "remote.log.storage.manager.plugin": "local",
             "remote.log.manager.task.interval.ms": "300",
             "remote.log.manager.copy.timeout.ms": str(self.copy_timeout_ms),
+            "remote.log.reader.chunk.bytes": str(self.chunk_bytes),
+            "remote.log.reader.cache.bytes": str(self.cache_chunks * self.chunk_bytes),
             "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
             "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
             "rlmm.config.remote.log.metadata.topic.replication.factor": "3",

@@ -35,6 +35,7 @@ from ...protocol import CorruptRecordError, ErrorCode, KafkaError, TopicPartitio
 from ...protocol.records import ControlType, Record, build_batch, control_type, iter_batches, iter_records
 from ..judges.core.acknowledged_writes import FinalLog
 from ..judges.core.events import (
+    BatchesRead,
     ClientEvent,
     CommitReported,
     DamageRead,
@@ -355,6 +356,7 @@ class Reader:
             self._shared.publish(DamageRead(detail))
             await self._shared.pause(RETRY_MAX_S)
             return position
+        self._shared.publish(BatchesRead(self._partition, fetched.data, process))
         if end > position:
             self._shared.publish(CommitReported(self._partition, end, process, self._asked_ms))
             poll = Poll(

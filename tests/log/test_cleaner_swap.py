@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tierfetch.log.segment.swap import finish_swaps
 from tierfetch.protocol.errors import CorruptRecordError
-from tierfetch.tests.fakes.disk import MemoryDisk
+from tierfetch.tests.fakes.disk import Effect, MemoryDisk
 from tierfetch.tests.log.logs import DIRECTORY, data_batch
 
 LOG, INDEX, TIMES, ABORTED = ".log", ".index", ".timeindex", ".txnindex"
@@ -59,6 +61,22 @@ async def test_what_was_committed_takes_the_place_of_the_old_ones() -> None:
     kept = {"0.log": NEW, "0.index": b"new", "0.timeindex": b"new"}
     kept |= {each: content for each, content in OLD.items() if each.startswith("20")}
     assert await after(OLD | swaps) == (True, named(kept))
+
+
+async def test_old_ones_are_removed_before_the_new_one_takes_their_names() -> None:
+    """However slow the disk is with it: the name of a segment that begins as an old one did would go with that one."""
+
+    async def slow_removals(effect: Effect) -> None:
+        for _ in range(20 if effect.operation == "remove" else 0):
+            await asyncio.sleep(0)
+
+    disk = MemoryDisk(before_effect=slow_removals)
+    for short, content in (OLD | {"0.log.swap": NEW}).items():
+        disk.put(DIRECTORY / name(short), content)
+    assert await finish_swaps(disk, DIRECTORY, await disk.list_directory(DIRECTORY))
+    left = {path.name: content for path, content in disk.restart().files(DIRECTORY).items()}
+    kept = {"0.log": NEW} | {each: content for each, content in OLD.items() if each.startswith("20")}
+    assert left == named(kept)
 
 
 async def test_an_emptied_segment_takes_the_place_of_its_own() -> None:

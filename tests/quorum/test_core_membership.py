@@ -9,7 +9,7 @@ import pytest
 
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.quorum.core.config import RaftConfig
-from tierfetch.quorum.core.events import RecoveredState
+from tierfetch.quorum.core.events import RecoveredState, Resign
 from tierfetch.quorum.core.membership import ADD_TIMEOUT_MAX_MS
 from tierfetch.quorum.core.messages import AddVoterRequest, RemoveVoterRequest, UpgradeKRaftVersionRequest, VoteResponse
 from tierfetch.quorum.core.probation import on_epoch_reported
@@ -463,6 +463,23 @@ def test_Q11_a_static_voter_whose_name_leads_elsewhere_counts_again_when_it_is_r
     cluster.append(leader, b"by two of three")
     assert cluster.run_until(lambda: not cluster.unanswered, for_ms=5_000)
     converge(cluster)
+
+
+def test_Q15_a_change_of_a_leader_that_resigns_is_answered_with_how_it_may_end() -> None:
+    """Its record may be in another voter's log: the operator has to look before asking again."""
+    cluster = Cluster([1, 2, 3], seed=4)
+    ready(cluster)
+    leader = cluster.leader()
+    assert leader is not None
+    assert leader.core is not None
+    token = cluster.request(leader.id, remove(next(each for each in (1, 2, 3) if each != leader.id)))
+    cluster.step(leader, Resign(leader.core.epoch))
+    assert cluster.run_until(lambda: token in cluster.answers, for_ms=5_000)
+    answer = cluster.answers[token]
+    assert (answer.error, answer.message) == (
+        ErrorCode.not_leader_or_follower,
+        "leadership was lost before the change was committed; it may yet be",
+    )
 
 
 def test_Q15_an_observer_that_missed_the_replacement_of_all_voters_finds_their_leader() -> None:

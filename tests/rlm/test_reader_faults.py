@@ -64,6 +64,7 @@ class TestFaults:
             with pytest.raises(KafkaError) as refused:
                 await readers.reader.read(at(broker, offset))
             assert refused.value.code is ErrorCode.kafka_storage_error
+        assert readers.chunks._counters.damaged_reads == 4, "two attempts each"
         broker.storage.tamper = lambda operation, data: data
         assert bytes((await read(readers, at(broker, 0))).records) == before[: len(before) - 70]
 

@@ -63,6 +63,7 @@ def test_every_choice_is_drawn_by_some_seed() -> None:
     assert {options.unclean for options in drawn} == {False, True}
     assert {options.metadata_version == 30 for options in drawn} == {False, True}
     assert {options.pipelined for options in drawn} == {False, True}
+    assert {options.chunk_bytes for options in drawn} == {600, 1_500, 4 * 1024 * 1024}
     assert {options.retention_ms for options in drawn} == {-1, 3_000, 6_000}
     assert {options.retention_bytes for options in drawn} == {-1, 4_000, 12_000}
     for options in drawn:

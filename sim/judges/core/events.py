@@ -10,9 +10,10 @@
 | the metadata log                 | `MetadataChanged`, `ControllerElected`, `UncleanlyElected`                        |
 | the controllers' listeners       | `HeartbeatReceived`, `HeartbeatAnswered`                                          |
 | clients                          | `CommitReported`, `LogStartReported`, `OffsetRefused`, `SequenceRefused`,         |
-|                                  | `DamageRead`, `AnswerMissing`, `Throttled`, `PartitionsAssigned`, `CommitAsked`,  |
-|                                  | `OffsetCommitted`, `OffsetFound`, `ProducerInitialized`, `TransactionCommitted`,  |
-|                                  | `MemberAsked`, `MemberAssigned`, those of `clients.share_events`                  |
+|                                  | `BatchesRead`, `DamageRead`, `AnswerMissing`, `Throttled`, `PartitionsAssigned`,  |
+|                                  | `CommitAsked`, `OffsetCommitted`, `OffsetFound`, `ProducerInitialized`,           |
+|                                  | `TransactionCommitted`, `MemberAsked`, `MemberAssigned`, those of                 |
+|                                  | `clients.share_events`                                                            |
 | the object store                 | `UploadStarted`, `Uploaded`, `ObjectRemoved` (`machine.store_events`)             |
 | the fault injector               | `FaultsChanged`, `NodeCrashing`, `ProcessEnded`, `MachinesCrashed`, `DiskWiped`,  |
 |                                  | `PagesGivenUp`, `FilesChanged`                                                    |
@@ -274,6 +275,15 @@ class SequenceRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchesRead:
+    """A reader was given these whole batches."""
+
+    partition: TopicPartition
+    data: bytes
+    reader: str
+
+
+@dataclass(frozen=True, slots=True)
 class DamageRead:
     """A reader was given bytes that are no batch."""
 
@@ -532,6 +542,7 @@ ClientEvent = (
     | LogStartReported
     | OffsetRefused
     | SequenceRefused
+    | BatchesRead
     | DamageRead
     | AnswerMissing
     | Throttled

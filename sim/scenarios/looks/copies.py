@@ -42,7 +42,7 @@ from ...judges.core.clients.copies import (
 )
 from ...judges.core.replicas import StoredBatch, batches_of
 from ...judges.core.truth import ClusterTruth
-from ...judges.final_state import Brokers, local_batches, tiered_segments
+from ...judges.final_state import Brokers, local_batches, log_batches
 from ...machine.clock import EPOCH_MS
 from ...machine.world import World
 from ..cluster_state import ledgers
@@ -86,11 +86,9 @@ class Copies:
 
     def _right(self, led: Led, start_offset: int, end_offset: int) -> dict[int, StoredBatch]:
         """Return what the cluster has between these offsets, by base offset."""
-        name, leader, log, _ = led
-        tiered = tiered_segments(leader, name.topic_partition, self._world.store)
+        name, leader, _, _ = led
         files = self._world.host(self._hosts[leader.config.node_id]).files
-        local = local_batches(files, log.state.directory)
-        batches = [*(batch for segment in tiered for batch in segment.batches or ()), *local]
+        batches = log_batches(leader, name.topic_partition, self._world.store, files)
         return within(batches, start_offset, end_offset)
 
     # -- the tier -----------------------------------------------------------------------------------------------------

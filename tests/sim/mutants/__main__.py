@@ -1,42 +1,53 @@
-"""`python -m tierfetch.tests.sim.mutants`: how much of what could go wrong in the product would be noticed.
+r"""`python -m tierfetch.tests.sim.mutants`: how much of what could go wrong in the product would be noticed.
 
 Draws a sample of all mutants by a seed, runs each against the seeds of the simulator and the unit tests that reach it,
-and prints what convicted them, with the survivors. Results are kept in `.mutants/results.jsonl`: what was judged before
-is not judged again, unless its function has changed, or it survived and `--again` is given. No source is changed.
+and prints what convicted them, with the survivors. The verdicts are a record, a line of JSON each: what was judged
+before is not judged again, on whatever machine, unless its function has changed, or it survived and `--again` is given.
+No source is changed.
 
     --sample 400 --seed 1     the figures of the first 400 mutants that seed 1 draws; a larger sample begins with them
+    --record FILE             continue this record (without it .mutants/record.jsonl)
+    --page FILE               write the page of the sample from the record, too
     --minutes 10              begin no mutant after this time
     --list                    the survivors and the figures of the sample, from what is known
     --only log/replica rlm    those below these paths alone
     --tests tests/log         unit tests of these folders alone: less to record, fewer that convict
-    --seeds-only              ask the simulator alone, and keep its verdicts in a file of their own
+    --seeds-only              ask the simulator alone: the unit tests are asked by a later run without it
     --mutant ID               this one, with what each side said
+
+The published sample is continued by
+
+    python -m tierfetch.tests.sim.mutants --seed 2026 --seeds 20 --seeds-each 8 --tests-s 40 \
+        --record tests/sim/mutants/record.jsonl --page docs/mutants.md
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from ast import parse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from random import Random
 
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .coverage import TEST_FOLDERS, Part, Reach, recorded_part, seeds_part, sources_of, tests_part
+from .coverage import TEST_FOLDERS, Group, Reach, group_of_seeds, group_of_tests, missing_units, recorded, sources_of
 from .equivalent import FILE, marked, parse_marks
-from .figures import Share, by_operator, figures_of, survivor_lines, survivors
+from .figures import Share, figures_of, grouped, survivor_lines, survivors
 from .generate import Mutant, diff_of, fields_with_defaults, mutants_of, statement_lines
-from .judging import Court, Effort, Verdict, lane, preload
+from .judging import Court, Effort, lane, preload
+from .page import page
 from .programs import ROOT
+from .record import DUE, SIDES, Verdict, drawn, parse_record, placed, record_text
 
 
 def arguments(texts: Sequence[str]) -> Namespace:
@@ -52,22 +63,13 @@ def arguments(texts: Sequence[str]) -> Namespace:
     parser.add_argument("--only", nargs="+", default=[""], help="only mutants in files below these paths")
     parser.add_argument("--tests", nargs="+", default=TEST_FOLDERS, help="only unit tests of these folders")
     parser.add_argument("--mutant", help="this mutant alone, by its id")
-    parser.add_argument("--seeds-only", action="store_true", help="run no unit tests")
+    parser.add_argument("--seeds-only", action="store_true", help="ask the simulator alone; unit tests are due then")
     parser.add_argument("--again", action="store_true", help="judge again what survived")
     parser.add_argument("--list", action="store_true", help="judge nothing, print what is known")
-    parser.add_argument("--directory", type=Path, default=ROOT / ".mutants", help="what is recorded, and the results")
+    parser.add_argument("--record", type=Path, help="the verdicts: what it lacks is judged, and added")
+    parser.add_argument("--page", type=Path, help="write what the sample came to there, as a page of the docs")
+    parser.add_argument("--directory", type=Path, default=ROOT / ".mutants", help="what reaches which line")
     return parser.parse_args(texts)
-
-
-def drawn(mutants: Sequence[Mutant], sample: int, seed: int) -> list[Mutant]:
-    """Return a sample: each mutant has a rank by the seed and its own id, so that others that come or go move none."""
-    return sorted(mutants, key=lambda mutant: Random(f"{seed} {mutant.id}").random())[:sample]
-
-
-def known(results: Path) -> dict[tuple[str, str], Verdict]:
-    """Return the verdicts of the file by id and digest: of those on one mutant the last."""
-    lines = results.read_text().splitlines() if results.exists() else []
-    return {(each.id, each.digest): each for each in map(Verdict.from_json, filter(None, lines))}
 
 
 class Command:
@@ -83,57 +85,95 @@ class Command:
         self._marked, stale = marked(parse_marks(FILE.read_text()), every)
         for mark in stale:
             console.print(f"its function has changed, look at it again: {mark.id}", style="yellow", markup=False)
-        self._results = options.directory / ("results-seeds.jsonl" if options.seeds_only else "results.jsonl")
+        self._record: Path = options.record or options.directory / "record.jsonl"
+        self._asks = ("simulator",) if options.seeds_only else tuple(SIDES)
         self._lanes: list[int] = []
 
     def run(self) -> None:
-        sample = self._sample()
+        known = self._known()
+        sample = self._sample(known)
+        left = [] if self._options.list else [each for each in sample if self._is_due(each, known.get(each.id))]
         seeds: list[Reach] = []
-        if not self._options.list:
+        if left:
             preload()
             seeds, tests = self._recorded()
             effort = Effort(self._options.seeds_each, self._options.tests_s)
-            self._judge(sample, Court(self._sources, self._defaults, seeds, tests, effort))
-        self._print(sample, seeds)
+            before = {} if self._options.again or self._options.mutant else known
+            court = Court(self._sources, self._defaults, seeds, tests, effort, _commit(), before, self._asks)
+            try:
+                self._judge(left, court)
+            finally:
+                known = self._sorted()
+        elif self._record.exists():
+            known = self._sorted()
+        if self._options.page:
+            self._options.page.write_text(page(known.values(), self._options, parse_marks(FILE.read_text())))
+        self._print(sample, known, seeds)
 
-    def _sample(self) -> list[Mutant]:
+    def _known(self) -> dict[str, Verdict]:
+        """Return what the record says of the mutants of today, by id, with those of the sample marked as such."""
+        verdicts = parse_record(self._record.read_text()) if self._record.exists() else []
+        known = {each.id: each for each in placed(verdicts, self._mutants, self._change_of)}
+        before = {each.id for each in known.values() if each.sample == self._options.seed}
+        sample = drawn(self._mutants.values(), self._options.sample, self._options.seed, before)
+        ids = {mutant.id for mutant in sample}
+        return {
+            each.id: replace(each, sample=self._options.seed) if each.id in ids else each for each in known.values()
+        }
+
+    def _sorted(self) -> dict[str, Verdict]:
+        """Write the record as it is for the mutants of today, and return what it says."""
+        known = self._known()
+        self._record.write_text(record_text(known.values()))
+        return known
+
+    def _change_of(self, mutant: Mutant) -> list[str]:
+        return diff_of(self._sources[mutant.file], mutant, self._defaults)
+
+    def _sample(self, known: Mapping[str, Verdict]) -> list[Mutant]:
         if self._options.mutant:
             return [self._mutants[self._options.mutant]]
         chosen = [each for each in self._mutants.values() if each.file.startswith(tuple(self._options.only))]
         self._console.print(f"{len(chosen):,} mutants; a sample of {self._options.sample} by seed {self._options.seed}")
-        return drawn(chosen, self._options.sample, self._options.seed)
+        of_sample = {each.id for each in known.values() if each.sample == self._options.seed}
+        return drawn(chosen, self._options.sample, self._options.seed, of_sample)
 
     def _recorded(self) -> tuple[list[Reach], list[Reach]]:
         """Return what the seeds and the tests reach."""
         began_s = time.monotonic()
         directory: Path = self._options.directory
-        directory.mkdir(exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         folders = () if self._options.seeds_only else self._options.tests
-        parts = [seeds_part(range(1, self._options.seeds + 1)), *map(tests_part, folders)]
-        missing = [part for part in parts if not part.file(directory).exists()]
+        groups = [group_of_seeds(range(1, self._options.seeds + 1)), *map(group_of_tests, folders)]
+        missing = [group for group in groups if missing_units(group, directory)]
+        written = {group.name: _written_at(group, directory) for group in missing}
         for shares in [missing[number :: self._options.jobs] for number in range(self._options.jobs)]:
-            self._fork(partial(_record_parts, shares, directory))
-        self._follow("recording", len(missing), lambda: sum(part.file(directory).exists() for part in missing))
-        seeds, *tests = [recorded_part(part, directory) for part in parts]
-        every = [each for part in tests for each in part]
+            self._fork(partial(_record_groups, shares, directory))
+        self._follow(
+            "recording",
+            len(missing),
+            lambda: sum(_written_at(group, directory) != written[group.name] for group in missing),
+        )
+        seeds, *tests = [recorded(group, directory) for group in groups]
+        every = [each for group in tests for each in group]
         took_s = time.monotonic() - began_s
         self._console.print(f"{len(seeds)} seeds and {len(every):,} tests; recorded in {took_s:.0f} s")
         return seeds, every
 
-    def _judge(self, sample: Sequence[Mutant], court: Court) -> None:
-        """Judge what is not known yet, in processes that append to the file of results."""
-        before = known(self._results)
-        left = [each for each in sample if self._is_wanted(each, before.get((each.id, each.digest)))]
-        lines = _line_count(self._results)
+    def _judge(self, left: Sequence[Mutant], court: Court) -> None:
+        """Judge mutants in processes that append to the record."""
+        lines = _line_count(self._record)
         for number in range(self._options.jobs):
-            self._fork(partial(lane, court, left[number :: self._options.jobs], self._results, self._deadline_s))
-        self._follow("mutants", len(left), lambda: _line_count(self._results) - lines)
+            self._fork(partial(lane, court, left[number :: self._options.jobs], self._record, self._deadline_s))
+        self._follow("mutants", len(left), lambda: _line_count(self._record) - lines)
 
-    def _is_wanted(self, mutant: Mutant, verdict: Verdict | None) -> bool:
+    def _is_due(self, mutant: Mutant, verdict: Verdict | None) -> bool:
         if mutant.id in self._marked:
             return False
-        is_survivor = verdict is not None and verdict.is_reached and not verdict.is_convicted
-        return verdict is None or (self._options.again and is_survivor) or self._options.mutant is not None
+        if verdict is None or any(getattr(verdict, side) == DUE for side in self._asks):
+            return True
+        is_survivor = verdict.is_reached and not verdict.is_convicted
+        return (self._options.again and is_survivor) or self._options.mutant is not None
 
     def _fork(self, program: Callable[[], None]) -> None:
         """Run a program in a process beside this one."""
@@ -175,30 +215,41 @@ class Command:
         if failed:
             raise RuntimeError(f"{name}: {failed} processes failed; they have said above why")
 
-    def _print(self, sample: Sequence[Mutant], seeds: Sequence[Reach]) -> None:
-        results = known(self._results)
-        verdicts = [found for each in sample if (found := results.get((each.id, each.digest))) is not None]
+    def _print(self, sample: Sequence[Mutant], known: Mapping[str, Verdict], seeds: Sequence[Reach]) -> None:
+        verdicts = [found for each in sample if (found := known.get(each.id)) is not None]
         for verdict in survivors(verdicts, self._marked):
-            mutant = self._mutants[verdict.id]
-            diff = diff_of(self._sources[mutant.file], mutant, self._defaults)
-            self._console.print("\n".join(survivor_lines(verdict, mutant, diff)), markup=False, highlight=False)
+            self._console.print("\n".join(survivor_lines(verdict)), markup=False, highlight=False)
         if self._options.mutant and verdicts:
             self._console.print(verdicts[0].to_json(), markup=False)
-        table = Table(title=f"{len(verdicts)} of a sample of {len(sample)} mutants", show_header=False)
+        judged = sum(not each.is_due for each in verdicts)
+        table = Table(title=f"{judged} of a sample of {len(sample)} mutants", show_header=False)
         for row in figures_of(verdicts, self._marked).rows():
             table.add_row(*row)
         if seeds:
             table.add_row(f"functions that {len(seeds)} seeds reach", str(reached_functions(self._sources, seeds)))
         self._console.print(table)
         by_kind = Table("operator", "convicted, of those reached", title="by operator")
-        for name, share in by_operator([each for each in verdicts if each.id not in self._marked], self._mutants):
-            by_kind.add_row(name, str(share))
+        counted = [each for each in verdicts if each.id not in self._marked]
+        for name, figures in grouped(counted, lambda each: each.operator):
+            by_kind.add_row(name, str(figures.either))
         self._console.print(by_kind)
 
 
-def _record_parts(parts: Sequence[Part], directory: Path) -> None:
-    for part in parts:
-        recorded_part(part, directory)
+def _commit() -> str:
+    """Return the commit of the checkout; nothing in one without a history."""
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _record_groups(groups: Sequence[Group], directory: Path) -> None:
+    for group in groups:
+        recorded(group, directory)
+
+
+def _written_at(group: Group, directory: Path) -> int:
+    """Return when a group's file was written, in ns; 0 if it is not there."""
+    path = group.file(directory)
+    return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def reached_functions(sources: dict[str, str], seeds: Iterable[Reach]) -> Share:

@@ -7,12 +7,11 @@ sample stands for that of all mutants, within the interval: 95 times of 100 it c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .generate import Mutant
-from .judging import CONVICTED, Side, Verdict
+from .record import CONVICTED, DUE, Side, Verdict
 
 Z: Final = 1.959964
 """Of a normal distribution: 95 % are within so many standard deviations."""
@@ -51,6 +50,7 @@ class Figures:
     reached: Share
     """By seeds or tests, of all that were judged."""
     reached_by_sim: Share
+    """Of all that the simulator was asked about: unit tests may be asked later."""
     sim_of_its_own: Share
     """Convicted by the simulator, of those that it reaches."""
     sim: Share
@@ -76,28 +76,29 @@ class Figures:
 
 
 def figures_of(verdicts: Sequence[Verdict], equivalent: Iterable[str] = ()) -> Figures:
-    """Return the figures of a sample."""
+    """Return the figures of what is judged of a sample."""
     marked = set(equivalent)
-    judged = [each for each in verdicts if each.id not in marked]
+    known = [each for each in verdicts if not each.is_due]
+    judged = [each for each in known if each.id not in marked]
     reached = [each for each in judged if each.is_reached]
-    by_sim = [each for each in judged if each.sim.verdict != "unreached"]
+    asked = [each for each in verdicts if each.simulator != DUE and each.id not in marked]
+    by_sim = [each for each in asked if each.simulator.verdict != "unreached"]
 
     def of_reached(number: int) -> Share:
         return Share(number, len(reached))
 
-    convicted_by_sim = sum(each.sim.verdict in CONVICTED for each in by_sim)
     convicted = sum(each.is_convicted for each in reached)
     return Figures(
         judged=len(judged),
-        equivalent=len(verdicts) - len(judged),
+        equivalent=len(known) - len(judged),
         reached=Share(len(reached), len(judged)),
-        reached_by_sim=Share(len(by_sim), len(judged)),
-        sim_of_its_own=Share(convicted_by_sim, len(by_sim)),
-        sim=of_reached(convicted_by_sim),
-        unit=of_reached(sum(each.unit.verdict in CONVICTED for each in reached)),
+        reached_by_sim=Share(len(by_sim), len(asked)),
+        sim_of_its_own=Share(sum(each.simulator.verdict in CONVICTED for each in by_sim), len(by_sim)),
+        sim=of_reached(sum(each.simulator.verdict in CONVICTED for each in reached)),
+        unit=of_reached(sum(each.unit_tests.verdict in CONVICTED for each in reached)),
         either=of_reached(convicted),
         neither=of_reached(len(reached) - convicted),
-        hung=sum("hung" in (each.sim.verdict, each.unit.verdict) for each in judged),
+        hung=sum("hung" in (each.simulator.verdict, each.unit_tests.verdict) for each in judged),
     )
 
 
@@ -105,18 +106,22 @@ def survivors(verdicts: Sequence[Verdict], equivalent: Iterable[str] = ()) -> li
     """Return what was reached and not convicted, nor marked, in the order of files."""
     marked = set(equivalent)
     return sorted(
-        (each for each in verdicts if each.is_reached and not each.is_convicted and each.id not in marked),
+        (each for each in verdicts if _has_survived(each) and each.id not in marked),
         key=lambda each: each.id,
     )
 
 
-def survivor_lines(verdict: Verdict, mutant: Mutant, diff: Sequence[str]) -> list[str]:
-    """Return what is shown of one: where it is, who passed over it, and the change."""
-    sides = f"simulator: {_passed_by(verdict.sim, 'seeds')}; unit tests: {_passed_by(verdict.unit, 'tests')}"
+def _has_survived(verdict: Verdict) -> bool:
+    return verdict.is_reached and not verdict.is_convicted and not verdict.is_due
+
+
+def survivor_lines(verdict: Verdict) -> list[str]:
+    """Return what is shown of one: where it is, which sides passed over it, and the change."""
+    simulator, unit_tests = _passed_by(verdict.simulator, "seeds"), _passed_by(verdict.unit_tests, "tests")
     return [
-        f"{mutant.file}:{mutant.line} {mutant.id}",
-        f"  {mutant.digest}; {sides}",
-        *(f"    {each}" for each in diff),
+        f"{verdict.file}:{verdict.line} {verdict.id}",
+        f"  {verdict.digest}; simulator: {simulator}; unit tests: {unit_tests}",
+        *(f"    {line}" for line in verdict.change),
     ]
 
 
@@ -126,11 +131,9 @@ def _passed_by(side: Side, name: str) -> str:
     return f"{side.ran} {name} pass" + (f" of {side.reached_by}" if side.ran < side.reached_by else "")
 
 
-def by_operator(verdicts: Sequence[Verdict], mutants: Mapping[str, Mutant]) -> list[tuple[str, Share]]:
-    """Return for each operator how many of its reached mutants were convicted."""
-    counts: dict[str, tuple[int, int]] = {}
+def grouped(verdicts: Iterable[Verdict], name_of: Callable[[Verdict], str]) -> list[tuple[str, Figures]]:
+    """Return the figures of each group of verdicts, in the order of the groups' names."""
+    groups: dict[str, list[Verdict]] = {}
     for each in verdicts:
-        if each.is_reached and each.id in mutants:
-            convicted, whole = counts.get(mutants[each.id].operator, (0, 0))
-            counts[mutants[each.id].operator] = (convicted + each.is_convicted, whole + 1)
-    return [(name, Share(*count)) for name, count in sorted(counts.items())]
+        groups.setdefault(name_of(each), []).append(each)
+    return [(name, figures_of(group)) for name, group in sorted(groups.items())]

@@ -86,7 +86,7 @@ def _sites(file: str, tree: ast.Module, defaults: Defaults, only: str | None = N
     for name, function in functions_of(tree):
         if function.name in UNSEEN or only not in (None, name):
             continue
-        digest = hashlib.sha256(ast.unparse(function).encode()).hexdigest()[:16]
+        digest = _digest(function)
         counts = Counter[str]()
         for place, statement in _places(function, defaults):
             for operator, edits in OPERATORS.items():
@@ -167,14 +167,32 @@ def _optional(arguments: ast.arguments) -> set[str]:
     return {each.arg for each in optional} | {each.arg for each, default in pairs if default is not None}
 
 
-@lru_cache(maxsize=512)
-def statement_lines(source: str) -> Mapping[str, frozenset[int]]:
-    """Return the lines on which the statements of each function begin."""
+@lru_cache(maxsize=1024)
+def statement_lines(source: str) -> Mapping[str, tuple[int, ...]]:
+    """Return the lines on which the statements of each function begin, in the order of its tree."""
     return {
-        name: frozenset(
+        name: tuple(
             node.lineno
             for node in ast.walk(function)
             if isinstance(node, ast.stmt) and node is not function and not _is_docstring(node)
         )
         for name, function in functions_of(ast.parse(source))
     }
+
+
+@lru_cache(maxsize=1024)
+def digests(source: str) -> Mapping[str, str]:
+    """Return the digest of each function."""
+    return {name: _digest(function) for name, function in functions_of(ast.parse(source))}
+
+
+def moved_lines(before: str, after: str) -> dict[int, int]:
+    """Return where the statements of a source begin in a later one, if their function has the same text there."""
+    lines, now = statement_lines(after), digests(after)
+    same = [name for name, digest in digests(before).items() if now.get(name) == digest]
+    pairs = (zip(statement_lines(before)[name], lines[name], strict=True) for name in same)
+    return {line: later for each in pairs for line, later in each}
+
+
+def _digest(function: Function) -> str:
+    return hashlib.sha256(ast.unparse(function).encode()).hexdigest()[:16]

@@ -18,23 +18,21 @@ from __future__ import annotations
 
 import ast
 import importlib
-import json
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from .coverage import Reach
-from .generate import Mutant, mutated
+from .generate import Mutant, diff_of, mutated
 from .importing import rewritten
 from .processes import Ending, Limits, Program, run
 from .programs import run_seeds, run_tests
+from .record import DUE, SIDES, Side, Verdict
 
-CONVICTED: Final = ("convicted", "hung", "died")
 PRELOADED: Final = (
     "aiofiles",
     "boto3",
@@ -62,45 +60,6 @@ PRELOADED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """What the simulator, or the unit tests, said of a mutant. `by` is the seed or the test that failed."""
-
-    verdict: str
-    by: str = ""
-    reason: str = ""
-    ran: int = 0
-    reached_by: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A line of the file of results."""
-
-    id: str
-    digest: str
-    sim: Side
-    unit: Side
-    cpu_s: float = 0.0
-    wall_s: float = 0.0
-
-    @property
-    def is_reached(self) -> bool:
-        return self.sim.verdict != "unreached" or self.unit.verdict != "unreached"
-
-    @property
-    def is_convicted(self) -> bool:
-        return self.sim.verdict in CONVICTED or self.unit.verdict in CONVICTED
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Verdict:
-        content: dict[str, Any] = json.loads(text)
-        return cls(**content | {side: Side(**content[side]) for side in ("sim", "unit")})
-
-
-@dataclass(frozen=True, slots=True)
 class Effort:
     """How much is spent on one mutant."""
 
@@ -111,22 +70,41 @@ class Effort:
 
 @dataclass(slots=True)
 class Court:
-    """What is known of the product, and of what reaches it."""
+    """What is known of the product at a commit, and of what reaches it."""
 
     sources: Mapping[str, str]
     defaults: Mapping[str, Set[str]]
     seeds: Sequence[Reach]
     tests: Sequence[Reach]
     effort: Effort = field(default_factory=Effort)
+    commit: str = ""
+    known: Mapping[str, Verdict] = field(default_factory=dict)
+    """What sides have said before, by the mutant's id: only those that are due are asked."""
+    asks: Collection[str] = tuple(SIDES)
 
     def judge(self, mutant: Mutant) -> Verdict:
         """Run what reaches the mutant."""
-        began_s = time.monotonic()
-        tree = mutated(self.sources[mutant.file], mutant, self.defaults)
-        sim, sim_s = self._ask(mutant, tree, self.seeds_for(mutant), _seeds_program, self.effort.seeds_max)
-        unit, unit_s = self._ask(mutant, tree, self.tests_for(mutant), run_tests, None)
+        source = self.sources[mutant.file]
+        tree = mutated(source, mutant, self.defaults)
+        known = self.known.get(mutant.id)
+        simulator, sim_s = (DUE, 0.0) if known is None else (known.simulator, 0.0)
+        unit_tests, unit_s = (DUE, 0.0) if known is None else (known.unit_tests, 0.0)
+        if simulator == DUE and "simulator" in self.asks:
+            simulator, sim_s = self._ask(mutant, tree, self.seeds_for(mutant), _seeds_program, self.effort.seeds_max)
+        if unit_tests == DUE and "unit_tests" in self.asks:
+            unit_tests, unit_s = self._ask(mutant, tree, self.tests_for(mutant), run_tests, None)
         return Verdict(
-            mutant.id, mutant.digest, sim, unit, round(sim_s + unit_s, 1), round(time.monotonic() - began_s, 1)
+            file=mutant.file,
+            function=mutant.function,
+            line=mutant.line,
+            operator=mutant.operator,
+            ordinal=mutant.ordinal,
+            digest=mutant.digest,
+            change=tuple(diff_of(source, mutant, self.defaults)),
+            simulator=_with_judge(simulator),
+            unit_tests=unit_tests,
+            cpu_s=round(sim_s + unit_s + (known.cpu_s if known is not None else 0.0), 1),
+            commit=self.commit,
         )
 
     def seeds_for(self, mutant: Mutant) -> list[Reach]:
@@ -183,12 +161,20 @@ def _side(ending: Ending, reached_by: int) -> Side:
     failed = next((line for line in ending.lines if line.get("failure") is not None), None)
     if failed is not None:
         verdict = "hung" if failed["failure"].startswith("Failed: Timeout") else "convicted"
-        return Side(verdict, failed["end"], failed["failure"], ran, reached_by)
+        return Side(verdict, failed["end"], reason=failed["failure"], ran=ran, reached_by=reached_by)
     if ending.kind in ("busy", "silent"):
-        return Side("hung", ending.step or "", f"{ending.kind} beyond its limit", ran, reached_by)
+        return Side("hung", ending.step or "", reason=f"{ending.kind} beyond its limit", ran=ran, reached_by=reached_by)
     if ending.kind == "died":
-        return Side("died", ending.step or "", f"ended with status {ending.status}", ran, reached_by)
+        reason = f"ended with status {ending.status}"
+        return Side("died", ending.step or "", reason=reason, ran=ran, reached_by=reached_by)
     return Side("survived" if ran == reached_by else "cut", ran=ran, reached_by=reached_by)
+
+
+def _with_judge(simulator: Side) -> Side:
+    """Name the invariant, or the kind of anomaly, that a seed's failure begins with."""
+    if simulator.verdict != "convicted":
+        return simulator
+    return replace(simulator, judge=simulator.reason.partition(":")[0])
 
 
 def preload() -> None:
@@ -198,19 +184,14 @@ def preload() -> None:
             importlib.import_module(name)
 
 
-def lane(court: Court, mutants: Sequence[Mutant], results: Path, deadline_s: float) -> None:
+def lane(court: Court, mutants: Sequence[Mutant], record: Path, deadline_s: float) -> None:
     """Judge mutants until the deadline, and append a line for each."""
     for mutant in mutants:
         if time.monotonic() > deadline_s:
             return
         line = court.judge(mutant).to_json() + "\n"
-        descriptor = os.open(results, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             os.write(descriptor, line.encode())  # one write: lanes append to the same file
         finally:
             os.close(descriptor)
-
-
-def counts_by_verdict(verdicts: Sequence[Verdict]) -> Counter[tuple[str, str]]:
-    """Return how often the two sides said what."""
-    return Counter((each.sim.verdict, each.unit.verdict) for each in verdicts)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .coverage import FOLDERS, Reach, recorded_part, seeds_part, sources_of
+from .coverage import FOLDERS, Reach, group_of_seeds, recorded, sources_of
 from .programs import ROOT
 
 PAGE: Final = ROOT / "docs" / "not-simulated.md"
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=ROOT / "build" / "mutants", help="what was recorded")
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
-    reaches = recorded_part(seeds_part(range(1, given.seeds + 1)), given.directory)
+    reaches = recorded(group_of_seeds(range(1, given.seeds + 1)), given.directory)
     sources = sources_of()
     PAGE.write_text(page(sources, never_run(sources, reaches), given.seeds))
 

@@ -55,9 +55,14 @@ def _step(name: str, say: Say, record: Record | None) -> Iterator[list[str]]:
 
 
 def _ended(name: str, cpu_s: float, failure: str | None, record: Record | None) -> dict[str, Any]:
-    reason = None if failure is None else (failure.strip().splitlines() or ["failed"])[0][:REASON_CHARACTERS_MAX]
+    reason = None if failure is None else _first_line(failure)
     line: dict[str, Any] = {"end": name, "cpu_s": round(cpu_s, 3), "failure": reason}
     return line if record is None else line | {"lines": record.take()}
+
+
+def _first_line(failure: str) -> str:
+    """Return the beginning of a failure, without the place of this checkout."""
+    return (failure.strip().splitlines() or ["failed"])[0].replace(f"{ROOT}/", "")[:REASON_CHARACTERS_MAX]
 
 
 def run_tests(tests: Sequence[str], say: Say, directory: Path) -> None:
@@ -66,9 +71,9 @@ def run_tests(tests: Sequence[str], say: Say, directory: Path) -> None:
     _pytest([*files, "-x"], _Reporter(say, None, list(tests)), directory)
 
 
-def record_tests(folder: str, say: Say, directory: Path, record: Record) -> None:
-    """Run the unit tests of a folder, and report for each which lines ran."""
-    _pytest([folder], _Reporter(say, record, None), directory)
+def record_tests(modules: Sequence[str], say: Say, directory: Path, record: Record) -> None:
+    """Run the unit tests of some modules, and report for each which lines ran."""
+    _pytest(list(modules), _Reporter(say, record, None), directory)
 
 
 def _pytest(arguments: list[str], reporter: _Reporter, directory: Path) -> None:
@@ -122,6 +127,8 @@ class _Reporter:
         self._say(line | {"skipped": True} if self._is_skipped else line)
 
     def finish(self, status: int) -> None:
-        """Report a run that was not the tests' own success or failure."""
+        """Report a run that was not the tests' own success or failure; modules that are recorded may have no test."""
+        if self._record is not None and status == pytest.ExitCode.NO_TESTS_COLLECTED:
+            return
         if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             self._say(_ended("pytest", 0.0, f"pytest ended with {status!r}", None))

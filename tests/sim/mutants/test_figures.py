@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from .__main__ import drawn, known, reached_functions
+from .__main__ import arguments, reached_functions
 from .coverage import Reach, sources_of
 from .equivalent import FILE, Mark, marked, parse_marks
-from .figures import Share, figures_of, survivor_lines, survivors
+from .figures import Share, figures_of, grouped, survivor_lines, survivors
 from .generate import mutants_of
-from .judging import Side, Verdict
+from .page import page
+from .record import DUE, Side, Verdict
 
-SURVIVED = Verdict("a", "1", Side("survived", ran=3, reached_by=3), Side("cut", ran=2, reached_by=9))
-BY_SIM = Verdict("b", "1", Side("convicted", "seed 1", "wrong", 1, 4), Side("unreached"))
-BY_UNIT = Verdict("c", "1", Side("unreached"), Side("hung", "test_x", "busy", 1, 4))
-UNREACHED = Verdict("d", "1", Side("unreached"), Side("unreached"))
-ALL = [SURVIVED, BY_SIM, BY_UNIT, UNREACHED]
+
+def verdict(file: str, simulator: Side, unit_tests: Side, operator: str = "boundary") -> Verdict:
+    return Verdict(
+        file=file,
+        function="f",
+        line=2,
+        operator=operator,
+        ordinal=0,
+        digest="1",
+        change=("-a", "+b"),
+        simulator=simulator,
+        unit_tests=unit_tests,
+        sample=7,
+    )
+
+
+SURVIVED = verdict("log/a.py", Side("survived", ran=3, reached_by=3), Side("cut", ran=2, reached_by=9))
+BY_SIM = verdict("log/b.py", Side("convicted", "seed 1", "lost write", "wrong", 1, 4), Side("unreached"), "swap")
+BY_UNIT = verdict("rlm/c.py", Side("survived", ran=1, reached_by=1), Side("hung", "test_x", reason="busy"))
+UNREACHED = verdict("rlm/d.py", Side("unreached"), Side("unreached"))
+AGAIN = verdict("rlm/e.py", DUE, DUE)
+ALL = [SURVIVED, BY_SIM, BY_UNIT, UNREACHED, AGAIN]
 
 
 @pytest.mark.parametrize(
@@ -36,45 +52,54 @@ def test_of_nothing_nothing_is_known() -> None:
 def test_figures() -> None:
     figures = figures_of(ALL)
     assert (figures.judged, figures.equivalent, figures.hung) == (4, 0, 1)
-    assert (figures.reached, figures.reached_by_sim) == (Share(3, 4), Share(2, 4))
-    assert (figures.sim_of_its_own, figures.sim, figures.unit) == (Share(1, 2), Share(1, 3), Share(1, 3))
+    assert (figures.reached, figures.reached_by_sim) == (Share(3, 4), Share(3, 4))
+    assert (figures.sim_of_its_own, figures.sim, figures.unit) == (Share(1, 3), Share(1, 3), Share(1, 3))
     assert (figures.either, figures.neither) == (Share(2, 3), Share(1, 3))
 
 
 def test_equivalent_mutants_count_in_no_figure() -> None:
-    figures = figures_of(ALL, {"a"})
+    figures = figures_of(ALL, {SURVIVED.id})
     assert (figures.judged, figures.equivalent, figures.neither) == (3, 1, Share(0, 2))
-    assert survivors(ALL, {"a"}) == []
+    assert survivors(ALL, {SURVIVED.id}) == []
 
 
 def test_survivors_are_shown_with_who_passed_over_them() -> None:
-    (mutant, *_) = mutants_of("log/a.py", "def f(a):\n    return a < 1\n")
     assert survivors(ALL) == [SURVIVED]
-    assert survivor_lines(SURVIVED, mutant, ["-a", "+b"]) == [
+    assert survivor_lines(SURVIVED) == [
         "log/a.py:2 log/a.py::f::boundary::0",
-        f"  {mutant.digest}; simulator: 3 seeds pass; unit tests: 2 tests pass of 9",
+        "  1; simulator: 3 seeds pass; unit tests: 2 tests pass of 9",
         "    -a",
         "    +b",
     ]
 
 
-def test_the_last_verdict_of_a_mutant_holds_and_one_of_another_text_stays(tmp_path) -> None:
-    results = tmp_path / "results.jsonl"
-    assert known(results) == {}
-    later = replace(SURVIVED, sim=Side("convicted", "seed 9"))
-    changed = replace(SURVIVED, digest="2")
-    results.write_text("".join(each.to_json() + "\n" for each in (SURVIVED, changed, later)))
-    assert known(results) == {("a", "1"): later, ("a", "2"): changed}
+def test_what_only_the_simulator_was_asked_about_counts_for_it_alone() -> None:
+    figures = figures_of([BY_SIM, verdict("log/f.py", BY_SIM.simulator, DUE)])
+    assert (figures.judged, figures.either) == (1, Share(1, 1))
+    assert (figures.reached_by_sim, figures.sim_of_its_own) == (Share(2, 2), Share(2, 2))
 
 
-def test_a_sample_is_drawn_by_its_seed_and_a_larger_one_begins_with_it() -> None:
-    source = "def f(a, b):\n    return " + " or ".join(f"a < {number}" for number in range(30)) + "\n"
-    mutants = mutants_of("log/a.py", source)
-    small, large = drawn(mutants, 10, 1), drawn(mutants, 20, 1)
-    assert large[:10] == small
-    assert drawn(mutants, 10, 2) != small
-    without = [each for each in mutants if each != small[0]]
-    assert drawn(without, 9, 1) == small[1:]
+def test_figures_of_groups() -> None:
+    assert [(name, each.reached, each.either) for name, each in grouped(ALL, lambda each: each.file[:3])] == [
+        ("log", Share(2, 2), Share(1, 2)),
+        ("rlm", Share(1, 2), Share(1, 1)),
+    ]
+
+
+def test_a_page_says_how_far_the_sample_is_and_what_survived() -> None:
+    text = page(ALL, arguments(["--seed", "7"]), [Mark(UNREACHED.id, "1", "why")])
+    assert "**4 of a sample of 400**" in text
+    assert "the simulator was\nasked about 4 so far" in text
+    assert "| log | 2 of 2: 100% (34% to 100%) | 1 of 2: 50% (9% to 91%) |" in text
+    assert "| swap | 1 of 1" in text
+    assert "| lost write | 1 |" in text
+    assert "log/a.py:2 log/a.py::f::boundary::0" in text
+    assert "- `rlm/c.py`, `f`: boundary (line 2), reached by 1 seeds" in text
+    assert f"- `{UNREACHED.id}`: why" in text
+
+
+def test_what_is_of_another_sample_is_not_on_the_page() -> None:
+    assert "**0 of a sample of 400**" in page(ALL, arguments(["--seed", "8"]), [])
 
 
 def test_marks_have_a_reason_and_hold_for_one_text_of_a_function() -> None:

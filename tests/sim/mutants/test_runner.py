@@ -25,7 +25,7 @@ EXAMPLES = """
 import json, sys
 from pathlib import Path
 from tierfetch.tests.sim.mutants import coverage
-from tierfetch.tests.sim.mutants.coverage import Part, Reach, recorded_part, sources_of
+from tierfetch.tests.sim.mutants.coverage import Group, Reach, recorded, sources_of
 from tierfetch.tests.sim.mutants.generate import mutants_of
 from tierfetch.tests.sim.mutants.judging import Court, Effort
 from tierfetch.tests.sim.mutants.processes import Limits
@@ -36,16 +36,19 @@ folder = f"{examples}/mutated"
 product = f"{folder}/product.py"
 coverage.FOLDERS = (folder,)
 coverage.sources_of.__defaults__ = ((folder,),)
-part = Part("examples", (examples,), lambda record, say, path: record_tests(f"{examples}/checks.py", say, path, record))
-tests = recorded_part(part, Path(sys.argv[1]))
+units = {f"{examples}/checks.py": "as it is"}
+group = Group("examples", units, lambda names, record, say, path: record_tests(names, say, path, record))
+tests = recorded(group, Path(sys.argv[1]))
+again = recorded(Group("examples", units, None), Path(sys.argv[1]))
 sources = sources_of(("quorum/core",)) | {product: sources_of((folder,))[product]}
 file = "quorum/core/election.py"
 seeds = [Reach("seed 1", 1.0, {file: -1})]
-court = Court(sources, {}, seeds, tests, Effort(limits=Limits(step_cpu_s=2.0)))
+court = Court(sources, {}, seeds, tests, Effort(limits=Limits(step_cpu_s=6.0)))
 mutants = [*mutants_of(product, sources[product]), *mutants_of(file, sources[file])]
 wanted = set(sys.argv[2:])
 print(json.dumps({
     "reach": {each.name.partition("::")[2]: sorted(each.lines) for each in tests},
+    "is_kept": again == tests,
     "verdicts": {each.id.partition("::")[2]: json.loads(court.judge(each).to_json())
                  for each in mutants if each.id.partition("::")[2] in wanted},
 }))
@@ -82,19 +85,23 @@ def test_what_each_test_reaches_is_recorded(judged: dict[str, Any]) -> None:
     assert judged["reach"] == {"test_absolute": product, "test_sum": product, "test_of_something_else": product}
 
 
+def test_what_was_recorded_is_read_back(judged: dict[str, Any]) -> None:
+    assert judged["is_kept"]
+
+
 def test_a_killer_kills(judged: dict[str, Any]) -> None:
-    unit = judged["verdicts"]["absolute::negate::0"]["unit"]
+    unit = judged["verdicts"]["absolute::negate::0"]["unit_tests"]
     assert (unit["verdict"], unit["ran"], unit["reached_by"]) == ("convicted", 1, 2)
     assert unit["reason"].startswith("AssertionError")
 
 
 def test_only_tests_that_reach_a_mutant_are_run(judged: dict[str, Any]) -> None:
-    unit = judged["verdicts"]["absolute::boundary::0"]["unit"]
+    unit = judged["verdicts"]["absolute::boundary::0"]["unit_tests"]
     assert (unit["verdict"], unit["ran"], unit["reached_by"]) == ("survived", 2, 2)
 
 
 def test_a_wrong_sum_is_told_from_one_that_does_not_end(judged: dict[str, Any]) -> None:
-    wrong, endless = (judged["verdicts"][f"sum_up_to::drop-assignment::{number}"]["unit"] for number in (0, 1))
+    wrong, endless = (judged["verdicts"][f"sum_up_to::drop-assignment::{number}"]["unit_tests"] for number in (0, 1))
     assert wrong["verdict"] == "convicted"
     assert endless["verdict"] == "hung"
     assert endless["by"].endswith("test_sum")
@@ -102,11 +109,11 @@ def test_a_wrong_sum_is_told_from_one_that_does_not_end(judged: dict[str, Any]) 
 
 def test_what_nothing_reaches_is_not_run(judged: dict[str, Any]) -> None:
     verdict = judged["verdicts"]["never_called::boundary::0"]
-    assert [verdict[side]["verdict"] for side in ("sim", "unit")] == ["unreached", "unreached"]
+    assert [verdict[side]["verdict"] for side in ("simulator", "unit_tests")] == ["unreached", "unreached"]
 
 
 def test_a_seed_of_the_simulator_kills(judged: dict[str, Any]) -> None:
-    sim = judged["verdicts"]["poll_prospective::negate::0"]["sim"]
+    sim = judged["verdicts"]["poll_prospective::negate::0"]["simulator"]
     assert sim["verdict"] in ("convicted", "hung")
     assert sim["by"] == "seed 1"
 

@@ -19,6 +19,7 @@ from tierfetch.rlm.expiry import RemoteSegmentDeleter
 from tierfetch.rlm.partition_task import PartitionTask
 from tierfetch.rlm.pending_deletions import PendingDeletions
 from tierfetch.rlm.reader import RemoteLogReader, RemoteRead
+from tierfetch.rlm.runs import Runs
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
@@ -182,4 +183,24 @@ def out_of_range_at_first() -> Iterator[None]:
             raise KafkaError(ErrorCode.offset_out_of_range, error.message) from error
 
     with patch.object(RemoteLogReader, "_segment_of", segment_of):
+        yield
+
+
+@planted(
+    "chunks of a run are given out in another order than they come",
+    file="rlm/runs.py",
+    scenario="cluster",
+    chunk_bytes=(600, 1_500),
+    local_retention_ms=(500, 2_000),
+)
+def swapped_chunks() -> Iterator[None]:
+    original = Runs._deliver
+
+    def deliver(self, run, data):
+        """Of two that are left, the second one comes first."""
+        if len(run.left) > 1 and run.left[0].range.size == run.left[1].range.size:
+            run.left[0], run.left[1] = run.left[1], run.left[0]
+        original(self, run, data)
+
+    with patch.object(Runs, "_deliver", deliver):
         yield
