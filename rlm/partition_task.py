@@ -419,6 +419,8 @@ class PartitionTask:
 class _Pause:
     """Where one loop waits between its looks. `rest` is what its last look left that found nothing to do."""
 
+    _timer: asyncio.TimerHandle
+
     def __init__(self) -> None:
         self._woken = asyncio.Event()
         self.rest: Rest | None = None
@@ -434,19 +436,19 @@ class _Pause:
 
     async def until_due(self, interval_ms: int, holds: Callable[[Rest], bool]) -> None:
         """Wait until woken, or for whole intervals until the rest, if there is one, no longer `holds`."""
-        loop, interval_s = asyncio.get_running_loop(), interval_ms / 1000
-
-        def check() -> None:
-            nonlocal timer
-            timer = loop.call_later(interval_s, check)  # first: an error of ours below does not end the checks
-            if self.rest is None or not holds(self.rest):
-                self.wake()
-
-        timer = loop.call_later(interval_s, check)
+        self._check_after(interval_ms / 1000, holds)
         try:
             await self._woken.wait()
         finally:
-            timer.cancel()
+            self._timer.cancel()
+
+    def _check_after(self, interval_s: float, holds: Callable[[Rest], bool]) -> None:
+        self._timer = asyncio.get_running_loop().call_later(interval_s, self._check, interval_s, holds)
+
+    def _check(self, interval_s: float, holds: Callable[[Rest], bool]) -> None:
+        self._check_after(interval_s, holds)  # first: an error of ours below does not end the checks
+        if self.rest is None or not holds(self.rest):
+            self.wake()
 
 
 def _holds_back(view: PartitionView, transaction: OpenTransaction | None) -> OpenTransaction | None:
