@@ -105,6 +105,8 @@ class Proofs:
         self._disproven_for_s = disproven_for_s
         self._disproven_at_s: dict[RemoteLogSegmentId, float] = {}
         self._proven: dict[RemoteLogSegmentId, int] = {}
+        self.version = 0
+        """How many times the findings have changed."""
 
     @property
     def proven(self) -> AbstractSet[RemoteLogSegmentId]:
@@ -119,6 +121,7 @@ class Proofs:
     def prove(self, segment: RemoteLogSegmentMetadata) -> None:
         """Note that the object is in the store with its stated size."""
         self._proven[segment.segment_id] = segment.end_offset
+        self.version += 1
 
     def disprove(self, segment_id: RemoteLogSegmentId, now_s: float) -> None:
         """Note that the object is absent, or has another size."""
@@ -126,12 +129,14 @@ class Proofs:
         self._disproven_at_s[segment_id] = now_s
         self._proven.pop(segment_id, None)
         self._usable.exclude(segment_id)
+        self.version += 1
 
     def forget_below(self, local_log_start_offset: int) -> None:
         """Drop the good findings that no local segment needs any longer."""
         ended = [segment_id for segment_id, last in self._proven.items() if last < local_log_start_offset]
         for segment_id in ended:
             del self._proven[segment_id]
+        self.version += bool(ended)
 
     def forget_old(self, now_s: float) -> None:
         """Drop the bad findings that have become old."""
@@ -141,6 +146,7 @@ class Proofs:
                 return
             del self._disproven_at_s[segment_id]
             self._usable.include(segment_id)
+            self.version += 1
 
 
 class PartitionUpkeep:

@@ -8,7 +8,8 @@ Three loops run side by side, so that an upload of minutes holds up neither expi
 | upkeep | the ledger, a copy that ended, `wake`                 | everything else that the plan asks for |
 | ledger | every new event of the partition                      | wakes the other two                    |
 
-All of them also look once in every task interval.
+Copy and upkeep also check once in every task interval whether another look may find something: whether anything has
+changed on which the last one depended, or its time is over (`core/rest.py`). Only then do they look.
 
 Rules:
 
@@ -44,6 +45,7 @@ from .checked_source import DamagedSegmentError, checked_log
 from .config import RemoteLogManagerConfig
 from .copier import SegmentCopier, describe_copy, open_segment_data
 from .core.held_back import BUFFER_MS, HeldBack, Notice
+from .core.moment import Moment
 from .core.plan import (
     AbandonOrphan,
     DeleteRemote,
@@ -55,6 +57,7 @@ from .core.plan import (
     pending_copies,
     plan_upkeep,
 )
+from .core.rest import Inputs, Rest
 from .core.view import LocalSegment, PartitionView, TierMode, TierPolicy
 from .expiry import PartitionUpkeep, Proofs, RemoteSegmentDeleter, raise_if_cancelled
 from .metrics import CopyLag, RemoteLogCounters
@@ -108,8 +111,8 @@ class PartitionTask:
         self._proofs = Proofs(self._usable, disproven_for_s=services.config.task_interval_ms / 1000)
         self._upkeep = PartitionUpkeep(partition, log, services.deleter, services.counters, self._proofs)
         self._performed: list[Upkeep] = []
-        self._copy_wake = asyncio.Event()
-        self._upkeep_wake = asyncio.Event()
+        self._copy_pause = _Pause()
+        self._upkeep_pause = _Pause()
         self._copying: RemoteLogSegmentId | None = None
         self._copy_task: asyncio.Task[None] | None = None
         self._damaged_base_offset: int | None = None
@@ -126,8 +129,8 @@ class PartitionTask:
 
     def wake(self) -> None:
         """Note a change that no listener reports: the configuration, or what the ISR has fetched."""
-        self._copy_wake.set()
-        self._upkeep_wake.set()
+        self._copy_pause.wake()
+        self._upkeep_pause.wake()
         if self._copy_task is not None and self.policy.mode is not TierMode.COPYING:
             self._copy_task.cancel()
 
@@ -135,21 +138,22 @@ class PartitionTask:
         self._log.state.listeners.append(self._on_log_change)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._repeat(self._follow_ledger, asyncio.Event(), "following the ledger"))
-                group.create_task(self._repeat(self._do_upkeep, self._upkeep_wake, "upkeep"))
+                group.create_task(self._repeat(self._follow_ledger, _Pause(), "following the ledger"))
+                group.create_task(self._repeat(self._do_upkeep, self._upkeep_pause, "upkeep"))
                 if self._leadership is not None:
-                    group.create_task(self._repeat(self._copy_next, self._copy_wake, "copy"))
+                    group.create_task(self._repeat(self._copy_next, self._copy_pause, "copy"))
         finally:
             self._log.state.listeners.remove(self._on_log_change)
 
-    async def _repeat(self, step: Callable[[], Awaitable[bool]], wake: asyncio.Event, what: str) -> None:
-        """`step` again at once while it says True, else when woken or after the task interval. The first failure of an
-        outage is a warning; those that follow, which may last for hours and on many partitions, are logged at INFO.
+    async def _repeat(self, step: Callable[[], Awaitable[bool]], pause: _Pause, what: str) -> None:
+        """`step` again at once while it says True, else when woken, or after a task interval in which its rest ended.
+        The first failure of an outage is a warning; those that follow, which may last for hours and on many partitions,
+        are logged at INFO.
         """
         is_warned = False
         backoff = self._services.config.backoff(self._services.random)
         while True:
-            wake.clear()
+            pause.begin_step()
             try:
                 has_more = await step()
             except OUTSIDE as error:
@@ -166,7 +170,7 @@ class PartitionTask:
                 self.errors.pop(what, None)
                 is_warned = False
                 if not has_more:
-                    await _wait(wake, self._services.config.task_interval_ms)
+                    await pause.until_due(self._services.config.task_interval_ms, self._is_at_rest)
                 continue
             raise_if_cancelled()
             self._services.counters.errors[what] += 1
@@ -183,8 +187,8 @@ class PartitionTask:
             await metadata.assign([self.partition])
         ledger = await metadata.wait_newer(self.partition, self._ledger_version)
         self._ledger_version = ledger.version
-        self._copy_wake.set()
-        self._upkeep_wake.set()
+        self._copy_pause.wake()
+        self._upkeep_pause.wake()
         return True
 
     async def _catch_up(self) -> None:
@@ -206,11 +210,14 @@ class PartitionTask:
 
     async def _do_upkeep(self) -> bool:
         await self._catch_up()
-        view = self._look()
-        if view is not None and not self._log.state.log_start_known:
+        inputs, moment = self._inputs(), Moment(self._services.wall_clock_ms())
+        view = self._view_of(inputs)
+        if view is not None and not inputs.log_start_known:
             await self._log.set_log_start_from_ledger(first_offset_of_tier(view))
             return True
-        planned = plan_upkeep(view, self._services.wall_clock_ms()) if view else []
+        planned = plan_upkeep(view, moment) if view else []
+        if view is None or not planned:
+            self._upkeep_pause.rest = Rest(inputs, moment)
         if view is None or not planned or planned == self._performed:
             self._performed = []
             return False
@@ -231,7 +238,7 @@ class PartitionTask:
             raise_if_cancelled()
             return error
         if isinstance(action, Prove):
-            self._copy_wake.set()
+            self._copy_pause.wake()
         return None
 
     async def _copy_next(self) -> bool:
@@ -248,39 +255,38 @@ class PartitionTask:
 
     def _next_copy(self) -> tuple[PartitionView, LocalSegment] | None:
         """The view and its oldest pending segment; without one, remember what could bring one."""
-        view = self._look()
+        inputs, moment = self._inputs(), Moment(self._services.wall_clock_ms())
+        view = self._view_of(inputs)
         pending = pending_copies(view) if view else []
-        is_held_up = bool(pending) and pending[0].base_offset == self._damaged_base_offset
+        holds_back = _holds_back(view, inputs.oldest_open) if view else None
         if view is not None:
-            notice = self._held_back.step(self._holds_back(view), int(asyncio.get_running_loop().time() * 1000))
-            if notice is not None:
-                _report(self._name, notice, view)
+            self._count_held_back(view, holds_back)
+        self._note_lag(pending)
+        if view is not None and pending:
+            if self._rival is None or not must_give_way(view, pending[0], self._rival, moment):
+                return view, pending[0]
+        elif view is not None:
+            self._seen_active_base_offset = view.active.base_offset
+            above = (segment.end_offset for segment in view.closed if segment.end_offset > view.last_stable_offset)
+            self._awaited_stable_offset = next(above, None)
+        if holds_back is None:  # for how long it does is counted at each look
+            self._copy_pause.rest = Rest(inputs, moment)
+        return None
+
+    def _count_held_back(self, view: PartitionView, transaction: OpenTransaction | None) -> None:
+        """Count for how long `transaction` has held back copies; None: nothing does. Report what lasts too long."""
+        notice = self._held_back.step(transaction, int(asyncio.get_running_loop().time() * 1000))
+        if notice is not None:
+            _report(self._name, notice, view)
+
+    def _note_lag(self, pending: Sequence[LocalSegment]) -> None:
         self.lag = CopyLag(
             len(pending),
             sum(segment.size_bytes for segment in pending),
-            is_held_up,
+            bool(pending) and pending[0].base_offset == self._damaged_base_offset,
             self._held_back.held_ms,
             self._held_back.is_hanging,
         )
-        if view is None:
-            return None
-        if pending:
-            now_ms = self._services.wall_clock_ms()
-            if self._rival is not None and must_give_way(view, pending[0], self._rival, now_ms):
-                return None
-            return view, pending[0]
-        self._seen_active_base_offset = view.active.base_offset
-        above = (segment.end_offset for segment in view.closed if segment.end_offset > view.last_stable_offset)
-        self._awaited_stable_offset = next(above, None)
-        return None
-
-    def _holds_back(self, view: PartitionView) -> OpenTransaction | None:
-        """Return the open transaction that keeps closed segments out of the tier; None if none does."""
-        transaction = self._log.state.producers.oldest_open
-        if transaction is None or view.policy.mode is not TierMode.COPYING or not view.closed:
-            return None
-        is_lowest = max(transaction.first_offset, view.log_start_offset) <= view.last_stable_offset
-        return transaction if is_lowest and view.closed[-1].end_offset > view.last_stable_offset else None
 
     async def _copy(self, segment: LocalSegment) -> None:
         try:
@@ -316,7 +322,7 @@ class PartitionTask:
             raise
         finally:
             self._copying = None
-            self._upkeep_wake.set()
+            self._upkeep_pause.wake()
         self._damaged_base_offset = None
         services.counters.copied_segments += 1
         services.counters.copied_bytes += segment.size_bytes
@@ -327,7 +333,7 @@ class PartitionTask:
         if view is None:
             return False
         pending = ((part.base_offset, part.end_offset) for part in pending_copies(view))
-        if (rival := overtaken_by(view, attempt, self._services.wall_clock_ms())) is not None:
+        if (rival := overtaken_by(view, attempt, Moment(self._services.wall_clock_ms()))) is not None:
             self._rival = rival
         return (segment.base_offset, segment.end_offset) in pending and rival is None
 
@@ -336,43 +342,121 @@ class PartitionTask:
         has_rolled = self._log.state.segments.active.base_offset != self._seen_active_base_offset
         awaited = self._awaited_stable_offset
         if has_rolled or (awaited is not None and self._log.state.offsets.last_stable_offset >= awaited):
-            self._copy_wake.set()
+            self._copy_pause.wake()
 
-    def _look(self) -> PartitionView | None:
-        """The partition as it is now; None while its ledger is not ready, or tells that the topic was deleted and the
-        partition's tier with it: what came then would stay for ever.
-        """
-        log, leadership = self._log, self._leadership
+    def _is_at_rest(self, rest: Rest) -> bool:
+        return rest.holds(self._inputs(), self._services.wall_clock_ms())
+
+    def _inputs(self) -> Inputs:
+        """Return all that a look sees now. A bad finding that has become old is forgotten here."""
+        state, leadership = self._log.state, self._leadership
         ledger = self._services.metadata.ledger(self.partition)
-        if ledger is None or ledger.delete_state is not None:
-            return None
         if self._copying is None:  # a bad finding may be why a copy is under way: it holds until that has ended
             self._proofs.forget_old(asyncio.get_running_loop().time())
+        offsets, segments = state.offsets, state.segments
+        active = segments.active
+        return Inputs(
+            ledger=ledger,
+            ledger_version=-1 if ledger is None else ledger.version,
+            config=state.config,
+            log_start_known=state.log_start_known,
+            log_start_offset=offsets.log_start_offset,
+            local_log_start_offset=offsets.local_log_start_offset,
+            high_watermark=offsets.high_watermark,
+            last_stable_offset=offsets.last_stable_offset,
+            log_end_offset=offsets.log_end_offset,
+            epochs=state.epochs.entries,
+            segments=segments,
+            segments_version=segments.version,
+            active_end_offset=active.next_offset,
+            active_size_bytes=active.written_bytes,
+            active_timestamp_ms=active.largest_timestamp_ms,
+            oldest_open=state.producers.oldest_open,
+            isr_log_start_min=leadership.isr_log_start_min() if leadership else offsets.log_start_offset,
+            copying=self._copying,
+            findings_version=self._proofs.version,
+            rival=self._rival,
+            damaged_base_offset=self._damaged_base_offset,
+        )
+
+    def _look(self) -> PartitionView | None:
+        return self._view_of(self._inputs())
+
+    def _view_of(self, inputs: Inputs) -> PartitionView | None:
+        """The partition as it is now, `inputs` being of the same moment; None while its ledger is not ready, or tells
+        that the topic was deleted and the partition's tier with it: what came then would stay for ever.
+        """
+        ledger = inputs.ledger
+        if ledger is None or ledger.delete_state is not None:
+            return None
         while not self._advance(ledger):
             pass  # little is left here: the loops have caught up before
-        *closed, active = [_local_segment(segment) for segment in log.state.segments]
+        *closed, active = [_local_segment(segment) for segment in self._log.state.segments]
         return PartitionView(
             partition=self.partition,
             broker_id=self._services.broker_id,
-            leader_epoch=leadership.leader_epoch if leadership else None,
-            epochs=log.state.epochs.entries,
-            log_start_offset=log.state.log_start_offset,
-            local_log_start_offset=log.state.offsets.local_log_start_offset,
-            high_watermark=log.state.high_watermark,
-            last_stable_offset=log.state.offsets.last_stable_offset,
-            log_end_offset=log.state.log_end_offset,
+            leader_epoch=self._leadership.leader_epoch if self._leadership else None,
+            epochs=inputs.epochs,
+            log_start_offset=inputs.log_start_offset,
+            local_log_start_offset=inputs.local_log_start_offset,
+            high_watermark=inputs.high_watermark,
+            last_stable_offset=inputs.last_stable_offset,
+            log_end_offset=inputs.log_end_offset,
             closed=tuple(closed),
             active=active,
             ledger=ledger,
             usable=self._usable,
-            deleted_to=ledger.deleted_to(log.state.epochs.entries, log.state.log_start_offset),
-            isr_log_start_min=leadership.isr_log_start_min() if leadership else log.state.log_start_offset,
-            policy=self.policy,
+            deleted_to=ledger.deleted_to(inputs.epochs, inputs.log_start_offset),
+            isr_log_start_min=inputs.isr_log_start_min,
+            policy=TierPolicy.of(self.partition.topic, inputs.config),
             copy_deadline=self._services.config.copy_deadline,
-            in_flight=frozenset() if self._copying is None else frozenset({self._copying}),
+            in_flight=frozenset() if inputs.copying is None else frozenset({inputs.copying}),
             proven=self._proofs.proven,
             disproven=self._proofs.disproven,
         )
+
+
+class _Pause:
+    """Where one loop waits between its looks. `rest` is what its last look left that found nothing to do."""
+
+    _timer: asyncio.TimerHandle
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+        self.rest: Rest | None = None
+
+    def wake(self) -> None:
+        """Have the loop look once more, whatever it rests on."""
+        self._woken.set()
+
+    def begin_step(self) -> None:
+        """Forget the rest, and every wake so far: what they reported is seen by the step that begins."""
+        self._woken.clear()
+        self.rest = None
+
+    async def until_due(self, interval_ms: int, holds: Callable[[Rest], bool]) -> None:
+        """Wait until woken, or for whole intervals until the rest, if there is one, no longer `holds`."""
+        self._check_after(interval_ms / 1000, holds)
+        try:
+            await self._woken.wait()
+        finally:
+            self._timer.cancel()
+
+    def _check_after(self, interval_s: float, holds: Callable[[Rest], bool]) -> None:
+        self._timer = asyncio.get_running_loop().call_later(interval_s, self._check, interval_s, holds)
+
+    def _check(self, interval_s: float, holds: Callable[[Rest], bool]) -> None:
+        self._check_after(interval_s, holds)  # first: an error of ours below does not end the checks
+        if self.rest is None or not holds(self.rest):
+            self.wake()
+
+
+def _holds_back(view: PartitionView, transaction: OpenTransaction | None) -> OpenTransaction | None:
+    """Return `transaction`, the oldest open one, if it keeps closed segments out of the tier; else None."""
+    if transaction is None or view.policy.mode is not TierMode.COPYING or not view.closed:
+        return None
+    is_lowest = max(transaction.first_offset, view.log_start_offset) <= view.last_stable_offset
+    return transaction if is_lowest and view.closed[-1].end_offset > view.last_stable_offset else None
 
 
 def _report(name: str, notice: Notice, view: PartitionView) -> None:
@@ -428,11 +512,3 @@ async def _wait_for_end(task: asyncio.Task[None]) -> None:
         raise
     if not task.cancelled():
         task.result()
-
-
-async def _wait(wake: asyncio.Event, timeout_ms: int) -> None:
-    try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            await wake.wait()
-    except TimeoutError:
-        return

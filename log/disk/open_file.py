@@ -151,16 +151,22 @@ class OsFile:
     async def read(self, offset: int, count: int) -> bytes:
         assert offset >= 0, (self._path, offset)
         assert count >= 0, (self._path, count)
-        read = await self._begin_read(offset + count)
-        data = self.read_on_loop(offset, count)
+        data = self.read_at_once(offset, count)
         if data is not None:
-            self._end_read(read)
             return data
+        read = await self._begin_read(offset + count)
         return await self._job(Pool.OTHER, lambda: self._read_up_to(offset, count), lambda: self._end_read(read))
 
     def read_at_once(self, offset: int, count: int) -> bytes | None:
-        waits = any(change.offset < offset + count for change in chain(self._running_changes, self._changes))
-        return None if waits or self._closing is not None else self.read_on_loop(offset, count)
+        if self._closing is not None or self._changes_below(offset + count):
+            return None
+        return self.read_on_loop(offset, count)
+
+    def _changes_below(self, end: int) -> bool:
+        """Whether a change that is not done may change a byte before `end`."""
+        if not self._running_changes and not self._changes:
+            return False
+        return any(change.offset < end for change in chain(self._running_changes, self._changes))
 
     async def send(self, offset: int, count: int, transport: asyncio.WriteTransport) -> None:
         assert offset >= 0, (self._path, offset)
@@ -280,9 +286,12 @@ class OsFile:
         else:
             self._waiting_reads.remove(read)
         self._threads.leave()
-        self._start_ready_calls()
+        if self._changes or self._syncs or self._waiting_reads or self._closing is not None:
+            self._start_ready_calls()
 
     def _may_read(self, read: _Read) -> bool:
+        if not self._running_changes and not self._changes:
+            return True
         return not any(
             change.number < read.number and change.offset < read.end
             for change in chain(self._running_changes, self._changes)

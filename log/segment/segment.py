@@ -35,7 +35,7 @@ from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX, AbortedTransaction, 
 from ..core.recent_batches import RecentBatches
 from ..core.segment_indexes import SegmentIndexes
 from ..disk.port import Disk, DiskFile
-from .batch_scan import HeaderScan
+from .batch_scan import HEADER_READ_BYTES, HeaderScan
 from .index_files import read_index, read_indexes, read_largest_timestamp, rebuild_indexes, write_indexes
 from .open_limit import OpenSegments
 from .slices import HeldSlices, LogSlice
@@ -448,6 +448,10 @@ class LogSegment:
             indexes = await self.indexes()
             file = await self.file()
             begin, whole = indexes.offset.lookup(offset).position, self.written_bytes
+            far = indexes.offset.first_at_or_after(begin + HEADER_READ_BYTES)
+            # Batches are large here, and who reads on begins at one with an entry: its header is read alone.
+            if far is not None and offset <= far.offset and await _is_in_batch(offset, file, far.position, whole):
+                return far.position
             async for position, header in HeaderScan(file, begin, self.size_bytes, whole_until=whole):
                 if header.last_offset >= offset:
                     return position
@@ -581,3 +585,12 @@ class LogSegment:
 
     def _path(self, suffix: str) -> Path:
         return offset_file(self._directory, self.base_offset, suffix)
+
+
+async def _is_in_batch(offset: int, file: DiskFile, position: int, end: int) -> bool:
+    """Return whether the batch at `position` is undamaged and has `offset` between its first and its last one."""
+    try:
+        found = await anext(HeaderScan(file, position, end), None)
+    except CorruptRecordError:
+        return False  # an earlier batch may hold it; if none does, the search from there on meets the damage again
+    return found is not None and found[1].base_offset <= offset <= found[1].last_offset

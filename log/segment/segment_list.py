@@ -16,7 +16,7 @@ _base_of = attrgetter("base_offset")
 class LogSegments:
     """The segments of one log: never empty once the log is open; base offsets increase strictly."""
 
-    __slots__ = ("_segments", "active", "first_base_offset")
+    __slots__ = ("_segments", "active", "first_base_offset", "version")
 
     active: LogSegment
     """The last segment; unset while there is none. A plain attribute, as every append reads it."""
@@ -25,7 +25,9 @@ class LogSegments:
         self._segments = list(segments)
         self.first_base_offset = -1
         """The base offset of the first segment; -1 while there is none."""
-        self._note_ends()
+        self.version = 0
+        """How many changes the list has seen. While it stays, a closed segment changes only as the log end rises."""
+        self._note_change()
         assert all(a.base_offset < b.base_offset for a, b in pairwise(self._segments)), self._segments
 
     def __len__(self) -> int:
@@ -70,7 +72,7 @@ class LogSegments:
     def replace_all(self, segment: LogSegment) -> list[LogSegment]:
         """Replace all segments by `segment`; return the old ones, newest first."""
         removed, self._segments = self._segments[::-1], [segment]
-        self._note_ends()
+        self._note_change()
         return removed
 
     def replace(self, old: Sequence[LogSegment], segment: LogSegment) -> None:
@@ -78,23 +80,23 @@ class LogSegments:
         index = bisect_right(self._segments, segment.base_offset, key=_base_of) - 1
         assert self._segments[index : index + len(old)] == list(old), (self._segments, old)
         self._segments[index : index + len(old)] = [segment]
-        self._note_ends()
+        self._note_change()
 
     def prepend(self, segment: LogSegment) -> None:
         assert segment.next_offset == self.first_base_offset, (segment, self._segments[0])
         self._segments.insert(0, segment)
-        self._note_ends()
+        self._note_change()
 
     def append(self, segment: LogSegment) -> None:
         assert not self._segments or segment.base_offset > self.active.base_offset, (self.active, segment)
         self._segments.append(segment)
-        self._note_ends()
+        self._note_change()
 
     def remove_first(self, count: int) -> list[LogSegment]:
         """Remove the oldest `count` segments; return them oldest first."""
         assert 0 <= count <= len(self._segments), (count, len(self._segments))
         removed, self._segments[:count] = self._segments[:count], []
-        self._note_ends()
+        self._note_change()
         return removed
 
     def remove_from(self, offset: int) -> list[LogSegment]:
@@ -102,10 +104,11 @@ class LogSegments:
         keep = bisect_right(self._segments, offset - 1, key=_base_of)
         removed = self._segments[keep:]
         del self._segments[keep:]
-        self._note_ends()
+        self._note_change()
         return removed[::-1]
 
-    def _note_ends(self) -> None:
+    def _note_change(self) -> None:
+        self.version += 1
         if self._segments:
             self.first_base_offset, self.active = self._segments[0].base_offset, self._segments[-1]
         elif self.first_base_offset >= 0:

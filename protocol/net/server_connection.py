@@ -445,8 +445,7 @@ class ServerConnection(StreamProtocol):
             return
         try:
             steps = response_steps(request.api, request.api_version, request.correlation_id, response)
-            for part in await exhausted(steps):
-                await self.send_part(part)
+            await self.send_parts(await exhausted(steps))
         finally:
             release_response(response)
 

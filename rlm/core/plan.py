@@ -27,6 +27,7 @@ Rules that hold for every view and plan:
 * A plan is repeated after its actions were done; they make the next view, and a view that needs nothing plans nothing.
 * One plan takes a bounded number of steps of each kind, and costs O(log n) in the number of remote segments, plus what
   it decides about. The ledger and the usable segments are asked for what is at their ends, never walked through.
+* A plan asks about the time only by `Moment.is_after`: so it is known until when the same view gives the same plan.
 
 Does not know who performs the actions, how long they take, or why one failed: a failure is the same view again.
 """
@@ -44,6 +45,7 @@ from ...remote.core import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
 )
+from .moment import Moment
 from .retention import breached_local_segments, breached_remote_segments
 from .view import LocalSegment, PartitionView, TierMode
 
@@ -117,7 +119,7 @@ Action = Copy | Upkeep
 def plan(view: PartitionView, now_ms: int) -> list[Action]:
     """What to do now: the next copy and the upkeep."""
     copy = plan_copy(view)
-    upkeep = plan_upkeep(view, now_ms)
+    upkeep = plan_upkeep(view, Moment(now_ms))
     return [copy, *upkeep] if copy else [*upkeep]
 
 
@@ -127,14 +129,14 @@ def plan_copy(view: PartitionView) -> Copy | None:
     return Copy(copies[0]) if copies and not view.in_flight else None
 
 
-def plan_upkeep(view: PartitionView, now_ms: int) -> list[Upkeep]:
+def plan_upkeep(view: PartitionView, moment: Moment) -> list[Upkeep]:
     """Everything else, in the order in which it is to be done: what frees the local disk before what frees the tier."""
     if view.policy.mode is TierMode.UNTIERED or is_deposed(view):
         return []
-    local = _shrink_local(view, now_ms)
+    local = _shrink_local(view, moment)
     if not view.is_leader:
         return local
-    return [*_raise_log_start(view, now_ms), *local, *_abandon_orphans(view, now_ms), *_delete_remote(view)]
+    return [*_raise_log_start(view, moment), *local, *_abandon_orphans(view, moment), *_delete_remote(view)]
 
 
 def is_deposed(view: PartitionView) -> bool:
@@ -164,7 +166,7 @@ def pending_copies(view: PartitionView) -> list[LocalSegment]:
     ]
 
 
-def overtaken_by(view: PartitionView, attempt: RemoteLogSegmentId, now_ms: int) -> RemoteLogSegmentMetadata | None:
+def overtaken_by(view: PartitionView, attempt: RemoteLogSegmentId, moment: Moment) -> RemoteLogSegmentMetadata | None:
     """Return the unfinished copy of some of the same offsets because of which this broker's `attempt` ends, the latest
     of them, or None: that copy's broker is the later leader, and continues alone.
 
@@ -185,7 +187,7 @@ def overtaken_by(view: PartitionView, attempt: RemoteLogSegmentId, now_ms: int) 
     for index in range(len(started) - 1, -1, -1):
         other = started[index]
         is_rival = other.broker_id != own.broker_id and _overlap(own, other)
-        if is_rival and _overtakes(view, own, other, is_later=index > place, now_ms=now_ms):
+        if is_rival and _overtakes(view, own, other, is_later=index > place, moment=moment):
             return other
     return None
 
@@ -196,15 +198,15 @@ def _overtakes(
     other: RemoteLogSegmentMetadata,
     *,
     is_later: bool,
-    now_ms: int,
+    moment: Moment,
 ) -> bool:
     own_epoch, other_epoch = own.segment_id.leader_epoch, other.segment_id.leader_epoch
     if own_epoch is None or other_epoch is None or own_epoch == other_epoch:
         return is_later
-    return other_epoch > own_epoch and (is_later or _may_be_under_way(view, other, now_ms))
+    return other_epoch > own_epoch and (is_later or _may_be_under_way(view, other, moment))
 
 
-def must_give_way(view: PartitionView, segment: LocalSegment, rival: RemoteLogSegmentMetadata, now_ms: int) -> bool:
+def must_give_way(view: PartitionView, segment: LocalSegment, rival: RemoteLogSegmentMetadata, moment: Moment) -> bool:
     """Return whether a copy of `segment` waits for `rival`, which has overtaken the one before it. Begun again at once
     it would be later than the rival, whose leader, the true one, might give way to it in its turn, and so on.
     """
@@ -214,23 +216,24 @@ def must_give_way(view: PartitionView, segment: LocalSegment, rival: RemoteLogSe
         and current.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED
         and current.start_offset < segment.end_offset
         and segment.base_offset <= current.end_offset
-        and _may_be_under_way(view, current, now_ms)
+        and _may_be_under_way(view, current, moment)
     )
 
 
-def _may_be_under_way(view: PartitionView, started: RemoteLogSegmentMetadata, now_ms: int) -> bool:
+def _may_be_under_way(view: PartitionView, started: RemoteLogSegmentMetadata, moment: Moment) -> bool:
     """Return whether the upload of an unfinished copy has not run out of time, by the clock of its broker. One that
     says to have begun further in the future than it may take would never run out, and hold up all others.
     """
     may_take_ms = view.copy_deadline.of_size_ms(started.segment_size_in_bytes)
-    return -may_take_ms <= now_ms - started.event_timestamp_ms <= may_take_ms
+    begun_ms = started.event_timestamp_ms
+    return not moment.is_after(begun_ms + may_take_ms) and moment.is_after(begun_ms - may_take_ms - 1)
 
 
 def _overlap(one: RemoteLogSegmentMetadata, other: RemoteLogSegmentMetadata) -> bool:
     return other.start_offset <= one.end_offset and one.start_offset <= other.end_offset
 
 
-def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
+def _abandon_orphans(view: PartitionView, moment: Moment) -> list[Upkeep]:
     """Return the deletions of copies that will never finish.
 
     Another broker's attempt is given the time that its upload may take: what arrives after the deletion would stay for
@@ -246,7 +249,7 @@ def _abandon_orphans(view: PartitionView, now_ms: int) -> list[Upkeep]:
         is_own = segment.broker_id == view.broker_id
         if is_own:
             orphans.append(AbandonOrphan(segment.segment_id))
-        elif not _may_be_under_way(view, segment, now_ms):
+        elif not _may_be_under_way(view, segment, moment):
             orphans += _abandoned_once_needless(view, segment)
     return orphans
 
@@ -266,9 +269,9 @@ def _abandoned_once_needless(view: PartitionView, segment: RemoteLogSegmentMetad
     return [AbandonOrphan(segment.segment_id)]
 
 
-def _raise_log_start(view: PartitionView, now_ms: int) -> list[Upkeep]:
+def _raise_log_start(view: PartitionView, moment: Moment) -> list[Upkeep]:
     reason = "remote storage was disabled" if view.policy.mode is TierMode.DELETING else "retention"
-    to_offset = _expired(view, now_ms)
+    to_offset = _expired(view, moment)
     if to_offset <= view.log_start_offset:
         to_offset, reason = _first_offset_anywhere(view), "the tier holds nothing below"
     if view.log_start_offset < to_offset <= view.high_watermark:
@@ -276,20 +279,20 @@ def _raise_log_start(view: PartitionView, now_ms: int) -> list[Upkeep]:
     return []
 
 
-def _expired(view: PartitionView, now_ms: int) -> int:
+def _expired(view: PartitionView, moment: Moment) -> int:
     """Return where the log starts once everything that the topic's configuration no longer keeps is deleted."""
     match view.policy.mode:
         case TierMode.COPYING:
-            return _expired_in_tier(view, now_ms)
+            return _expired_in_tier(view, moment)
         case TierMode.READ_ONLY:
-            return _expired_anywhere(view, now_ms)
+            return _expired_anywhere(view, moment)
         case TierMode.DELETING:
             return view.local_log_start_offset
         case TierMode.UNTIERED:
             return view.log_start_offset
 
 
-def _expired_in_tier(view: PartitionView, now_ms: int) -> int:
+def _expired_in_tier(view: PartitionView, moment: Moment) -> int:
     """Return where the log starts once retention has taken the oldest remote segments, at most EXPIRED_MAX of them."""
     tiered_to = view.log_start_offset if view.usable.end_offset is None else view.usable.end_offset
     local_only = (part.size_bytes for part in (*view.closed, view.active) if part.base_offset >= tiered_to)
@@ -298,7 +301,7 @@ def _expired_in_tier(view: PartitionView, now_ms: int) -> int:
         total_bytes=view.usable.size_bytes + sum(local_only),
         retention_bytes=view.policy.retention_bytes,
         retention_ms=view.policy.retention_ms,
-        now_ms=now_ms,
+        moment=moment,
     )
     expired_to = view.log_start_offset
     for segment in breached:
@@ -311,23 +314,23 @@ def _expired_in_tier(view: PartitionView, now_ms: int) -> int:
     return expired_to
 
 
-def _expired_anywhere(view: PartitionView, now_ms: int) -> int:
+def _expired_anywhere(view: PartitionView, moment: Moment) -> int:
     """Return the same for a topic without copies: once the tier is expired, retention continues with the local log."""
-    expired_to = _expired_in_tier(view, now_ms)
+    expired_to = _expired_in_tier(view, moment)
     if expired_to < view.local_log_start_offset:
         return expired_to
     parts = [part for part in view.closed if part.end_offset > expired_to]
-    breached = _breached_locally(view, parts, now_ms)
+    breached = _breached_locally(view, parts, moment)
     return max((p.end_offset for p in parts[:breached] if p.end_offset <= view.high_watermark), default=expired_to)
 
 
-def _breached_locally(view: PartitionView, parts: Sequence[LocalSegment], now_ms: int) -> int:
+def _breached_locally(view: PartitionView, parts: Sequence[LocalSegment], moment: Moment) -> int:
     """How many of the closed `parts` and the active segment behind them breach local retention."""
     return breached_local_segments(
         [*parts, view.active] if view.active.size_bytes else parts,
         retention_bytes=view.policy.local_retention_bytes,
         retention_ms=view.policy.local_retention_ms,
-        now_ms=now_ms,
+        moment=moment,
     )
 
 
@@ -404,12 +407,12 @@ def _replaced(view: PartitionView) -> list[RemoteLogSegmentMetadata]:
     ]
 
 
-def _shrink_local(view: PartitionView, now_ms: int) -> list[Upkeep]:
+def _shrink_local(view: PartitionView, moment: Moment) -> list[Upkeep]:
     committed = [part for part in view.closed if part.end_offset <= view.high_watermark]
     below = [part for part in committed if part.end_offset <= view.log_start_offset]
     kept = list(view.closed[len(below) :])
     actions: list[Upkeep] = []
-    breached = _breached_locally(view, kept, now_ms)
+    breached = _breached_locally(view, kept, moment)
     if view.policy.mode is TierMode.COPYING:
         # Only the oldest are looked at: what is proven of them goes, and the next plan continues there.
         wanted = committed[len(below) : len(below) + min(breached, LOCAL_DELETIONS_MAX)]

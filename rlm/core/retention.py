@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...remote.core import RemoteLogSegmentMetadata
+from .moment import Moment
 from .view import LocalSegment
 
 
 def breached_local_segments(
-    segments: Sequence[LocalSegment], *, retention_bytes: int, retention_ms: int, now_ms: int
+    segments: Sequence[LocalSegment], *, retention_bytes: int, retention_ms: int, moment: Moment
 ) -> int:
     """Return how many of the oldest `segments` breach: first by the size of all of them, then by the age of the rest.
 
@@ -26,7 +27,7 @@ def breached_local_segments(
             surplus -= segments[count].size_bytes
             count += 1
     if retention_ms >= 0:
-        while count < len(segments) and now_ms - segments[count].max_timestamp_ms > retention_ms:
+        while count < len(segments) and moment.is_after(segments[count].max_timestamp_ms + retention_ms):
             count += 1
     return count
 
@@ -37,7 +38,7 @@ def breached_remote_segments(
     total_bytes: int,
     retention_bytes: int,
     retention_ms: int,
-    now_ms: int,
+    moment: Moment,
 ) -> list[RemoteLogSegmentMetadata]:
     """Return the remote segments that breach the retention of the whole log, which has `total_bytes`.
 
@@ -48,7 +49,7 @@ def breached_remote_segments(
     surplus = total_bytes - retention_bytes
     breached = []
     for segment, size_bytes in oldest:
-        too_old = retention_ms >= 0 and segment.max_timestamp_ms <= now_ms - retention_ms
+        too_old = retention_ms >= 0 and moment.is_after(segment.max_timestamp_ms + retention_ms - 1)
         too_much = retention_bytes >= 0 and surplus >= size_bytes
         if not too_old and not too_much:
             break

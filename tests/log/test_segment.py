@@ -80,7 +80,7 @@ def some_batches(draw: st.DrawFn) -> list[bytes]:
     for _ in range(draw(st.integers(1, 25))):
         offset += draw(st.sampled_from([0, 0, 0, 1, 7]))
         count = draw(st.integers(1, 4))
-        value = bytes(draw(st.sampled_from([0, 10, 100, 400])))
+        value = bytes(draw(st.sampled_from([0, 10, 100, 400, 20_000])))
         timestamp = NOW_MS + draw(st.integers(-20, 20))
         batches.append(bytes(data_batch(count, base_offset=offset, value=value, timestamp_ms=timestamp)))
         offset += count

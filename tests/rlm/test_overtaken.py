@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierfetch.rlm.core.moment import Moment
 from tierfetch.rlm.core.plan import must_give_way, overtaken_by
 from tierfetch.rlm.core.view import PartitionView
 
@@ -36,7 +37,7 @@ def attempt(
 def is_overtaken(
     ledger: PartitionView, own: RemoteLogSegmentMetadata, by: RemoteLogSegmentMetadata, now_ms: int = 0
 ) -> bool:
-    rival = overtaken_by(ledger, own.segment_id, now_ms)
+    rival = overtaken_by(ledger, own.segment_id, Moment(now_ms))
     assert rival in (None, by)
     return rival is not None
 
@@ -72,18 +73,18 @@ def test_R1_an_attempt_from_far_in_the_future_holds_up_nothing() -> None:
     own, foreign = attempt(1, OLD, ME, at_ms=9_000), attempt(2, 2**31 - 1, OTHER, at_ms=2**62)
     found = view(remote=(foreign, own))
     assert not is_overtaken(found, own, foreign, 9_000)
-    assert not must_give_way(found, local(0, 100), foreign, 9_000)
+    assert not must_give_way(found, local(0, 100), foreign, Moment(9_000))
     assert is_overtaken(found, own, foreign, 2**62 - DEADLINE_MS), "a clock may be ahead a little"
 
 
 def test_R1_a_leader_waits_for_its_rival_until_that_one_has_ended_or_its_time_is_over() -> None:
     own, rival = attempt(1, OLD, ME), attempt(2, NEW, OTHER)
     waiting = view(remote=(own, rival))
-    assert must_give_way(waiting, local(0, 100), rival, DEADLINE_MS)
-    assert not must_give_way(waiting, local(0, 100), rival, DEADLINE_MS + 1)
-    assert not must_give_way(waiting, local(100, 200), rival, 0)
-    assert not must_give_way(view(remote=(own, replace(rival, state=FINISHED))), local(0, 100), rival, 0)
-    assert not must_give_way(view(remote=(own,)), local(0, 100), rival, 0)
+    assert must_give_way(waiting, local(0, 100), rival, Moment(DEADLINE_MS))
+    assert not must_give_way(waiting, local(0, 100), rival, Moment(DEADLINE_MS + 1))
+    assert not must_give_way(waiting, local(100, 200), rival, Moment(0))
+    assert not must_give_way(view(remote=(own, replace(rival, state=FINISHED))), local(0, 100), rival, Moment(0))
+    assert not must_give_way(view(remote=(own,)), local(0, 100), rival, Moment(0))
 
 
 def test_R1_only_others_unfinished_attempts_at_the_same_offsets_overtake() -> None:
@@ -94,7 +95,7 @@ def test_R1_only_others_unfinished_attempts_at_the_same_offsets_overtake() -> No
         replace(attempt(2, NEW, OTHER), state=FINISHED),
     ):
         assert not is_overtaken(view(remote=(own, other)), own, other)
-    assert overtaken_by(view(), own.segment_id, 0) is None, "its started event has not been read yet"
+    assert overtaken_by(view(), own.segment_id, Moment(0)) is None, "its started event has not been read yet"
 
 
 EPOCHS = st.one_of(st.none(), st.integers(0, 3))
