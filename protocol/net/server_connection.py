@@ -445,7 +445,8 @@ class ServerConnection(StreamProtocol):
             return
         try:
             steps = response_steps(request.api, request.api_version, request.correlation_id, response)
-            await self.send_parts(await exhausted(steps))
+            for part in await exhausted(steps):
+                await self.send_part(part)
         finally:
             release_response(response)
 

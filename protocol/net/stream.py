@@ -8,11 +8,10 @@ import socket
 import struct
 import sys
 import termios
-from collections.abc import Sequence
 from typing import Final, cast
 
 from ..wire.framing import FrameAssembler
-from ..wire.primitives import BUFFER_TYPES, Buffer, Part, Sendable
+from ..wire.primitives import BUFFER_TYPES, Buffer, Sendable
 
 WRITE_CHUNK_SIZE = 256 * 1024
 """A large buffer is written in pieces, because a transport copies what the kernel does not take at once."""
@@ -62,22 +61,6 @@ class StreamProtocol(asyncio.BufferedProtocol):
         for start in range(0, len(view), WRITE_CHUNK_SIZE):
             await self.drain()
             self.transport.write(view[start : start + WRITE_CHUNK_SIZE])
-
-    async def send_parts(self, parts: Sequence[Part]) -> None:
-        """Send a frame; as `send_part`. The few bytes before and after a slice leave in the packets of its own: each
-        packet by itself wakes the reader.
-        """
-        has_slices = len(parts) > 1
-        if has_slices:
-            self._hold_back_small_packets(True)
-        for part in parts:
-            await self.send_part(part)
-        if has_slices:
-            self._hold_back_small_packets(False)
-
-    def _hold_back_small_packets(self, does: bool) -> None:
-        if self._socket is not None and not self.transport.is_closing():
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, does)
 
     async def drain(self) -> None:
         """Wait until the transport takes more. ConnectionResetError if it is closed."""

@@ -7,7 +7,6 @@ import logging
 import os
 import socket
 import struct
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -237,29 +236,6 @@ async def test_slices_of_a_file_go_out_between_the_headers(data_file: Path) -> N
         b"",
     ]
     assert all(item.releases for item in slices)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they leave in packets of their own")
-async def test_the_few_bytes_around_a_slice_leave_with_it(data_file: Path) -> None:
-    corks: list[int] = []
-
-    class WatchedSlice(FileSlice):
-        async def send(self, transport: asyncio.WriteTransport) -> None:
-            corks.append(cork_of(transport))
-            await super().send(transport)
-
-    def cork_of(transport: asyncio.BaseTransport) -> int:
-        connected: socket.socket = transport.get_extra_info("socket")
-        return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
-
-    async def on_fetch(context: RequestContext, request: FetchRequest) -> FetchResponse:
-        return fetched(WatchedSlice(data_file, 0, 1_000), WatchedSlice(data_file, 5, 1_000))
-
-    async with serving({ApiKey.FETCH: on_fetch}) as server, connected(server.port) as client:
-        await client.fetch(FETCH)
-        (connection,) = server.connections
-        assert corks == [1, 1]
-        await until(lambda: cork_of(connection.transport) == 0)
 
 
 async def test_pipelined_slices_and_small_responses_do_not_mix(data_file: Path) -> None:
