@@ -94,8 +94,8 @@ def picked(cost: Floats, weight: Floats, count: int, mixed: Mixture) -> Indexes:
 
 
 def lowest(values: Floats, count: int) -> Indexes:
-    """Places of the `count` lowest, or of all, in their order; of equal ones the first. `argpartition` would choose among
-    equals as the processor's vector instructions do, and plans must be the same on all machines.
+    """Places of the `count` lowest, or of all, in their order; of equal ones the first. (`argpartition` chooses among
+    equals as the processor's vector instructions do, and plans are the same on all machines.)
     """
     if count >= len(values):
         return np.arange(len(values))

@@ -240,7 +240,7 @@ def _shared(moves: Moves, ordered: Ints, needs: Floats, throttle: float, passage
     if not len(passages.move):
         return NOTHING_SHARED
     partitions, shared, shares = shares_of_waves(passages, moves.partition, needs, throttle)
-    by_partition = np.argsort(ordered)
+    by_partition = np.argsort(ordered, kind="stable")
     places = by_partition[np.searchsorted(ordered, partitions, sorter=by_partition)]
     units = np.ceil(shares.clip(0, 1) * WHOLE).astype(np.int64).clip(1)
     found: dict[int, list[tuple[int, int]]] = {}
