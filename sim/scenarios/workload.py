@@ -356,7 +356,8 @@ class Reader:
             self._shared.publish(DamageRead(detail))
             await self._shared.pause(RETRY_MAX_S)
             return position
-        self._shared.publish(BatchesRead(self._partition, fetched.data, process))
+        if fetched.data:
+            self._shared.publish(BatchesRead(self._partition, fetched.data, process))
         if end > position:
             self._shared.publish(CommitReported(self._partition, end, process, self._asked_ms))
             poll = Poll(
