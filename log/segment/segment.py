@@ -595,7 +595,7 @@ class LogSegment:
 
 
 def _far_entry(index: OffsetIndex, entry: OffsetPosition) -> int | None:
-    """Return the position of the next entry behind one, if a read from there on would end before it."""
+    """Return the position of the entry after this one, if a read from there on would end before it."""
     following = index.first_at_or_after(entry.position + 1)
     if following is None or following.position - entry.position < HEADER_READ_BYTES:
         return None
