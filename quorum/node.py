@@ -254,6 +254,7 @@ class QuorumNode:
         for asked in self._requests:
             if not asked.done():
                 asked.set_exception(failure)
+                asked.exception()  # it is known: who asked may wait no longer, or be who has failed the replica
 
     # What it knows.
 

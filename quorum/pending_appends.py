@@ -68,6 +68,7 @@ class PendingAppends:
         for pending in self._pending:
             if not pending.answer.done():
                 pending.answer.set_exception(error)
+                pending.answer.exception()  # it is known: who waits may be who has failed the replica
         self._pending.clear()
 
 

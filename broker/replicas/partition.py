@@ -212,9 +212,10 @@ class Partition:
                 if origin is AppendOrigin.CLIENT and (self._recompresses or not self._recompression.is_empty):
                     # Threads end in any order; sequence numbers of one producer must not.
                     async with self._recompression:
-                        size_bytes, data = len(data), await self._recompressed(data)
-                        with keeper.writing(max(0, len(data) - size_bytes)):
-                            return await self._append(data, leadership, origin, transaction)
+                        written = await self._recompressed(data)
+                    # No wait in between: the log keeps the order in which batches come to it.
+                    with keeper.writing(max(0, len(written) - len(data))):
+                        return await self._append(written, leadership, origin, transaction)
                 return await self._append(data, leadership, origin, transaction)
         except KafkaError as error:
             raise verdict(error, is_heard=self._services.view.is_heard) from error

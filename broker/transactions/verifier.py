@@ -9,7 +9,7 @@
 | of transaction version 2 | that it be added now (part 2) |
 
 * The guard is taken first. If the transaction ends between the answer and the append, the marker voids it.
-* The guard knows the lowest sequence: where the first batch is refused for a moment, as its coordinator cannot be
+* The guard knows the first sequence: where the first batch is refused for a moment, as its coordinator cannot be
   asked, the second one does not open the transaction in the log.
 * An addition may wait for the markers of the transaction before, which void the guard too. Then it is asked for again
   with a new one, as what the coordinator said was said after those markers.
@@ -37,7 +37,7 @@ from dataclasses import field
 from typing import Final, NamedTuple
 
 from ...light_dataclass import dataclass
-from ...log.core import NO_SEQUENCE, ProducerStateManager
+from ...log.core import NO_SEQUENCE, ProducerStateManager, earlier_sequence
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
 from ...protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -96,7 +96,7 @@ class _Asked:
     def __init__(self, producers: ProducerStateManager, sequence: int) -> None:
         self.producers = producers
         self.sequence = sequence
-        """The lowest of those that wait; -1: they have none."""
+        """The first of those that wait; -1: they have none."""
         self.verdict: _Verdict | None = None
         self._turns: dict[asyncio.Future[None], None] = {}
 
@@ -164,7 +164,7 @@ class TransactionVerifier:
         producers.guard(producer.producer_id, producer.epoch, sequence)
         if asked is None:
             asked = self._ask(name, question, producers, sequence)
-        asked.sequence = min(asked.sequence, sequence)
+        asked.sequence = earlier_sequence(asked.sequence, sequence)
         error, guard = await self._verdict(name, question, asked)
         if error is not ErrorCode.none:
             raise _refusal(name, question, error, knows_abortable=knows_abortable)

@@ -76,7 +76,7 @@ from .index import (
     TransactionIndex,
 )
 from .producer_snapshot import decode_snapshot, decoded_slices, encode_snapshot
-from .producer_state import NO_SEQUENCE, AppendOrigin, ProducerStateEntry
+from .producer_state import NO_SEQUENCE, AppendOrigin, ProducerStateEntry, earlier_sequence
 from .producers import OpenTransaction, ProducerStateManager
 from .replica_copy import Restart
 from .segment_indexes import SegmentIndexes
@@ -168,6 +168,7 @@ __all__ = [
     "decode_partition_metadata",
     "decode_snapshot",
     "decoded_slices",
+    "earlier_sequence",
     "encode_meta_properties",
     "encode_offsets",
     "encode_partition_metadata",

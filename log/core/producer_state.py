@@ -43,6 +43,15 @@ NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
 
+def earlier_sequence(one: int, other: int) -> int:
+    """Return which of two sequences is the earlier one: 0 is later than those just below 2^31. -1 is that of none, and
+    earlier than all.
+    """
+    if NO_SEQUENCE in (one, other):
+        return NO_SEQUENCE
+    return one if (other - one) & SEQUENCE_MAX <= SEQUENCE_MAX // 2 else other
+
+
 class AppendOrigin(Enum):
     """The origin of an append's batches; it decides which rules apply."""
 

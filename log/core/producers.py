@@ -18,9 +18,8 @@ States of a transaction:
 * A guard keeps a batch out that was verified to be in an ongoing transaction (KIP-890) when that transaction has ended
   since: it is taken before the verification, and a marker of the producer makes it void. Otherwise the batch would open
   a transaction that nothing ends. Guards are not kept in snapshots: they are void with the leadership that gave them.
-* The guard also knows the lowest sequence that was to be verified, and only a batch with that one opens the
-  transaction. A producer that the log does not know may begin at any sequence: its second batch would be taken where
-  the first was refused for a moment.
+* The guard also knows the first sequence that was to be verified. A producer that the log does not know may begin at
+  any sequence, so its second batch would be taken where the first was refused for a moment: only the first may begin.
 * Snapshot at an offset + replay of the log from there = replay of the whole log, except that of each producer only the
   last batch is remembered, and of completed transactions none (they are below the high watermark by then).
 
@@ -50,6 +49,7 @@ from .producer_state import (
     ProducerStateEntry,
     check_batch,
     check_marker,
+    earlier_sequence,
 )
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
@@ -69,20 +69,22 @@ EXPIRE_SLICE: Final = 2_048
 
 
 class Guard:
-    """The batches of a producer that are verified at a time; `lowest_sequence` is that of the newest epoch among them,
+    """The batches of a producer that are verified at a time; `first_sequence` is that of the newest epoch among them,
     -1 where batches have none. Two guards are the same only if they are one.
     """
 
-    __slots__ = ("_epoch", "lowest_sequence")
+    __slots__ = ("_epoch", "first_sequence")
 
     def __init__(self, epoch: int, sequence: int) -> None:
         self._epoch = epoch
-        self.lowest_sequence = sequence
+        self.first_sequence = sequence
 
     def note(self, epoch: int, sequence: int) -> None:
         """Another batch is about to be verified."""
-        if epoch > self._epoch or (epoch == self._epoch and sequence < self.lowest_sequence):
-            self._epoch, self.lowest_sequence = epoch, sequence
+        if epoch > self._epoch:
+            self._epoch, self.first_sequence = epoch, sequence
+        elif epoch == self._epoch:
+            self.first_sequence = earlier_sequence(self.first_sequence, sequence)
 
 
 class OpenTransaction(NamedTuple):
@@ -282,23 +284,23 @@ class ProducerStateManager:
             if duplicate is None:
                 check_batch(entry, header, origin)
                 if guard is not None:
-                    self._check_guard(header, guard)
+                    self._check_guard(entry, header, guard)
             return duplicate
         if marker is not None and origin is not AppendOrigin.REPLICATION:
             check_marker(entry, header, marker, transaction_version)
         return None
 
-    def _check_guard(self, header: BatchHeader, guard: object) -> None:
+    def _check_guard(self, entry: ProducerStateEntry, header: BatchHeader, guard: object) -> None:
         if not self.admits(header.producer_id, header.producer_epoch, guard):
             raise _ended_since(header)
-        lowest = guard.lowest_sequence if isinstance(guard, Guard) else NO_SEQUENCE
-        if NO_SEQUENCE < lowest < header.base_sequence and not self.is_ongoing(
-            header.producer_id, header.producer_epoch
-        ):
+        if entry.producer_epoch != NO_EPOCH or not isinstance(guard, Guard):
+            return  # of a producer that the log knows, its sequences say which batch is next
+        first, sequence = guard.first_sequence, header.base_sequence
+        if NO_SEQUENCE != first != sequence and earlier_sequence(first, sequence) == first:
             raise KafkaError(
                 ErrorCode.out_of_order_sequence_number,
-                f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {header.base_sequence} cannot "
-                f"open a transaction whose batch with sequence {lowest} came before it and is not in the log",
+                f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {sequence} cannot "
+                f"open a transaction whose batch with sequence {first} came before it and is not in the log",
             )
 
     def apply(self, header: BatchHeader, *, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:

@@ -31,7 +31,14 @@ from ...protocol.records import LOG_OVERHEAD, BatchHeader
 from ..core.config import LogConfig
 from ..core.errors import CorruptFileError
 from ..core.file_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, offset_file
-from ..core.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX, AbortedTransaction, TransactionIndex
+from ..core.index import (
+    NO_TIMESTAMP,
+    RELATIVE_OFFSET_MAX,
+    AbortedTransaction,
+    OffsetIndex,
+    OffsetPosition,
+    TransactionIndex,
+)
 from ..core.recent_batches import RecentBatches
 from ..core.segment_indexes import SegmentIndexes
 from ..disk.port import Disk, DiskFile
@@ -447,12 +454,12 @@ class LogSegment:
         with self.pinned():
             indexes = await self.indexes()
             file = await self.file()
-            begin, whole = indexes.offset.lookup(offset).position, self.written_bytes
-            far = indexes.offset.first_at_or_after(begin + HEADER_READ_BYTES)
-            # Batches are large here, and who reads on begins at one with an entry: its header is read alone.
-            if far is not None and offset <= far.offset and await _is_in_batch(offset, file, far.position, whole):
-                return far.position
-            async for position, header in HeaderScan(file, begin, self.size_bytes, whole_until=whole):
+            below, whole = indexes.offset.lookup(offset), self.written_bytes
+            # Where batches are large, who reads on begins at one with an entry: its header is read alone.
+            far = _far_entry(indexes.offset, below) if below.offset < offset else None
+            if far is not None and await _is_in_batch(offset, file, far, whole):
+                return far
+            async for position, header in HeaderScan(file, below.position, self.size_bytes, whole_until=whole):
                 if header.last_offset >= offset:
                     return position
         return self.size_bytes
@@ -585,6 +592,14 @@ class LogSegment:
 
     def _path(self, suffix: str) -> Path:
         return offset_file(self._directory, self.base_offset, suffix)
+
+
+def _far_entry(index: OffsetIndex, entry: OffsetPosition) -> int | None:
+    """Return the position of the entry after this one, if a read from there on would end before it."""
+    following = index.first_at_or_after(entry.position + 1)
+    if following is None or following.position - entry.position < HEADER_READ_BYTES:
+        return None
+    return following.position
 
 
 async def _is_in_batch(offset: int, file: DiskFile, position: int, end: int) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tierfetch.broker.core.recompression import CODECS, recompressed
+from tierfetch.log import LogAppendInfo
 from tierfetch.log.core import AppendOrigin, LogConfig
 from tierfetch.protocol.errors import CorruptRecordError, KafkaError
 from tierfetch.protocol.records import Compression, check_batch, iter_records, parse_header
@@ -67,3 +69,26 @@ async def test_a_batch_that_comes_after_the_config_changed_overtakes_none(host: 
         partition.log.update_config(LogConfig(compression_type="producer"))
         group.create_task(partition.append(batches[2], AppendOrigin.CLIENT, acks_all=True))
     assert partition.log.state.log_end_offset == 3
+
+
+async def test_a_batch_waits_for_no_write_of_the_one_before(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else those that come, one upon the other, would be written one by one for good once the config has changed."""
+    partition = await host.topic("t", 1, config=LogConfig(compression_type="zstd"))
+    append, came, both, may_write = partition.log.append_as_leader, list[int](), asyncio.Event(), asyncio.Event()
+
+    async def held(data: memoryview, **options: Any) -> LogAppendInfo:
+        came.append(parse_header(data).base_sequence)
+        if len(came) == 2:
+            both.set()
+        await may_write.wait()
+        return await append(data, **options)
+
+    monkeypatch.setattr(partition.log, "append_as_leader", held)
+    batches = [batch(b"%d" % number * 50, producer_id=5, sequence=number) for number in range(2)]
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        for each in batches:
+            group.create_task(partition.append(each, AppendOrigin.CLIENT, acks_all=True))
+        await both.wait()
+        may_write.set()
+    assert came == [0, 1]
+    assert partition.log.state.log_end_offset == 2

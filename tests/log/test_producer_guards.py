@@ -9,6 +9,7 @@ import pytest
 from tierfetch.log.core import ProducerStateManager
 from tierfetch.log.core import producers as module
 from tierfetch.protocol.errors import ErrorCode
+from tierfetch.protocol.records import SEQUENCE_MAX
 from tierfetch.tests.log.test_producers import CLIENT, end, marker_batch, refused, transactional
 
 PRODUCER = 7
@@ -59,3 +60,29 @@ def test_a_new_epoch_begins_with_its_own_sequences() -> None:
     guard = manager.guard(PRODUCER, 1, 5)
     assert manager.guard(PRODUCER, 0, 0) is guard
     assert manager.check(transactional(epoch=1, sequence=5), CLIENT, guard=guard) is None
+
+
+def test_a_late_duplicate_keeps_no_later_transaction_from_opening() -> None:
+    """A retry of what is in the log may come once its transaction has ended: the log knows which batch is next."""
+    manager = ProducerStateManager()
+    manager.apply(transactional())
+    manager.apply(marker_batch(1), marker=end())
+    manager.guard(PRODUCER, 0, 0)
+    guard = manager.guard(PRODUCER, 0, 1)
+    assert manager.check(transactional(2, sequence=1), CLIENT, guard=guard) is None
+    assert refused(manager, transactional(2, sequence=9), guard=guard) is ErrorCode.out_of_order_sequence_number
+
+
+def test_sequences_begin_again_behind_the_last_one() -> None:
+    manager = ProducerStateManager()
+    manager.guard(PRODUCER, 0, SEQUENCE_MAX)
+    guard = manager.guard(PRODUCER, 0, 0)
+    assert refused(manager, transactional(), guard=guard) is ErrorCode.out_of_order_sequence_number
+    assert manager.check(transactional(sequence=SEQUENCE_MAX), CLIENT, guard=guard) is None
+
+
+def test_a_batch_without_a_sequence_keeps_no_other_out() -> None:
+    """It is refused where it is appended, which is after it was verified."""
+    manager = ProducerStateManager()
+    manager.guard(PRODUCER, 0, -1)
+    assert manager.check(transactional(), CLIENT, guard=manager.guard(PRODUCER, 0, 0)) is None

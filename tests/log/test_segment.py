@@ -179,6 +179,26 @@ async def test_a_full_index_or_a_far_offset_ends_a_segment() -> None:
     assert full.fitting(later, NOW_MS, config) == 3, "the entries of what was cut are free again"
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("value_bytes", [50, 2_000, 20_000], ids=["small", "one entry each", "large"])
+async def test_who_reads_on_has_one_read_to_find_the_batch(
+    value_bytes: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [bytes(data_batch(count, base_offset=number * count, value=bytes(value_bytes))) for number in range(150)]
+    segment = await reopened(await segment_of(batches, config=LogConfig()))
+    assert await segment.position_of(0) == 0, "its indexes are loaded"
+    read, reads = MemoryFile.read, list[int]()
+
+    async def counted(file: MemoryFile, offset: int, count: int) -> bytes:
+        reads.append(offset)
+        return await read(file, offset, count)
+
+    monkeypatch.setattr(MemoryFile, "read", counted)
+    for number in (60, 100, 140):
+        assert await segment.position_of(number * count) == number * len(batches[0])
+    assert len(reads) == 3
+
+
 async def test_closed_segments_are_parked_and_come_back() -> None:
     open_segments = OpenSegments(2)
     segments = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 from pathlib import Path
 
 import pytest
@@ -420,6 +421,26 @@ async def test_who_waits_for_a_replica_that_fails_is_told_and_not_cancelled(
         upgrade = UpgradeKRaftVersionRequest(epoch=leader.node.status.leader_and_epoch.epoch, level=1)
         with pytest.raises(QuorumFailedError, match="No space left on device"):
             await leader.node.ask(upgrade)
+
+
+@pytest.mark.parametrize("is_append", [False, True], ids=["a request", "an append"])
+async def test_who_breaks_the_replica_is_told_once(
+    is_append: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Quorum(tmp_path, 1) as quorum:
+        await quorum.start()
+        node = (await quorum.leader()).node
+        unheard = list[object]()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context["message"]))
+
+        def broken(_: object) -> None:
+            raise RuntimeError("planted")
+
+        monkeypatch.setattr(node, "_perform_all", broken)
+        with pytest.raises(RuntimeError, match="planted"):
+            await (node.append(1, [b"x"]) if is_append else node.ask(DescribeQuorumRequest()))
+        gc.collect()
+        assert not unheard
 
 
 async def test_Q12_the_documents_metrics_by_name(tmp_path: Path) -> None:

@@ -20,7 +20,12 @@ from hypothesis import strategies as st
 
 from tierfetch.log.core import UNLIMITED, EpochEntry, LogConfig
 from tierfetch.protocol.records.control import ControlType
-from tierfetch.remote.core import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate
+from tierfetch.remote.core import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
 from tierfetch.rlm import partition_task
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.rlm.core.moment import Moment
@@ -139,8 +144,12 @@ STEPS: Final = st.one_of(
     st.tuples(st.just("commit")),
     st.tuples(st.just("turn_clock"), st.sampled_from([-600, 1, 60, 450, 450, 3_500])),
     st.tuples(st.just("configure"), CONFIGS, st.booleans()),
-    st.tuples(st.just("rival_begins"), OFFSETS, OFFSETS, st.sampled_from([-900, -100, 0, 900])),
+    st.tuples(
+        st.just("rival_begins"), OFFSETS, OFFSETS, st.sampled_from([-900, -100, 0, 900]), st.sampled_from([0, 0, 0, 1])
+    ),
     st.tuples(st.just("rival_ends")),
+    st.tuples(st.just("rival_deletes"), st.integers(0, 2), st.booleans()),
+    st.tuples(st.just("delete_records"), OFFSETS),
     st.tuples(st.just("object_vanishes"), st.integers(0, 3)),
     st.tuples(st.just("hold_isr_at"), st.sampled_from([-1, 0, 6, None])),
     st.tuples(st.just("lead_again")),
@@ -220,8 +229,8 @@ class History:
         if is_reported:
             self.broker.manager.config_changed(PARTITION)
 
-    async def rival_begins(self, start: int, length: int, at_ms: int) -> None:
-        epoch = self.broker.epoch
+    async def rival_begins(self, start: int, length: int, at_ms: int, epochs_ahead: int) -> None:
+        epoch = self.broker.epoch + epochs_ahead
         self.shared.append(
             RemoteLogSegmentMetadata(
                 segment_id=RemoteLogSegmentId.of_attempt(PARTITION, epoch, next(self._numbers)),
@@ -241,6 +250,18 @@ class History:
         rivals = [] if ledger is None else [segment for segment in ledger.started() if segment.broker_id == 9]
         for rival in rivals[:1]:
             self.shared.append(RemoteLogSegmentMetadataUpdate(rival.segment_id, FINISHED, 0, 9))
+
+    async def rival_deletes(self, index: int, ends: bool) -> None:
+        """A segment goes, of whichever broker, or begins to."""
+        ledger = self.broker.manager.ledger(PARTITION)
+        for segment in [] if ledger is None else ledger.finished()[index : index + 1]:
+            for state in (DELETING, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)[: 1 + ends]:
+                self.shared.append(RemoteLogSegmentMetadataUpdate(segment.segment_id, state, 0, 9))
+
+    async def delete_records(self, before: int) -> None:
+        state = self.broker.log.state
+        if self._is_leader and state.log_start_offset < before <= state.high_watermark:
+            await self.broker.log.increment_log_start_offset(before)
 
     async def object_vanishes(self, index: int) -> None:
         logs = [key for key in self.storage.objects if key[1] is None]

@@ -144,7 +144,8 @@ class Transaction:
         if value.state in PREPARED:
             return [Reply(token, ErrorCode.concurrent_transactions)]
         if value.state is State.ONGOING:
-            # The client comes again: its epoch is bumped a second time, so that it never has the one that fences.
+            # The client comes again. A new one has the epoch bumped a second time, so that it never has the one that
+            # fences; one that continues (KIP-360) has that one, as after its own abort, in version 2.
             return self._fence(value, event, now_ms, token, Reply(token, ErrorCode.concurrent_transactions))
         if value.is_epoch_exhausted and (expected is None or expected.epoch == value.producer_epoch):
             if event.new_producer_id is None:
