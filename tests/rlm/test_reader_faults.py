@@ -162,6 +162,26 @@ class TestFaults:
         assert len(fetches) == 1
         await close_readers(hurried)
 
+    async def test_read_of_more_than_is_kept_comes_to_an_end_in_a_slow_tier(self, broker: Broker) -> None:
+        """Each attempt ends before a fetch does: what it has begun must be there for a later one."""
+        await broker.fill(1)
+        before = await read_bytes(broker.log, 0)
+        await tier_all(broker)
+        hurried = await make_readers(broker.storage, broker.metadata, chunk_bytes=40, cache_bytes=160, max_wait_ms=5)
+
+        async def slow(metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+            await asyncio.sleep(0.02)
+            return await MemoryRemoteStorage.fetch_log_segment(broker.storage, metadata, start, end)
+
+        broker.storage.fetch_log_segment = slow  # type: ignore[method-assign]
+        for _ in range(60):
+            records = await read(hurried, at(broker, 0))
+            if records.records:
+                break
+        assert before.startswith(bytes(records.records))
+        assert records.records
+        await close_readers(hurried)
+
     async def test_segment_that_is_deleted_meanwhile_is_out_of_range(self, broker: Broker, readers: Readers) -> None:
         await broker.fill(2)
         await tier_all(broker)
