@@ -101,9 +101,10 @@ def main(
     """How long replacing a broker takes, predicted and then measured, for tierfetch and Apache Kafka 4.3.0.
 
     \b
-      python -m bench model                                      everything, about 25 minutes
+      python -m bench model                                      everything, about an hour
       python -m bench model --against nothing --scenarios tier   some of ours
-      python -m bench model --random 7 --then-docs PATH          the proof: 30 scenarios that are drawn, not chosen
+      python -m bench model --random 7 --then-docs PATH          the proof: 30 scenarios that are drawn, not chosen;
+                                                                 about two hours
       python -m bench model --networks                           where racks' uplinks limit (drawn: with --random)
       python -m bench model --random 7 --links-mb-s 20           where each broker's link limits
       python -m bench model --calibrate c-waves                  one constant again: what a wave takes to begin
@@ -118,6 +119,7 @@ def main(
     if docs is not None:
         _document(path, docs, console)
         return
+    _check_places(then_docs, keep_calibration)
     _check_choice(wanted, seed, links_mb_s, measured, networks=networks)
     constants = _chosen(measured, CALIBRATION)
     scenarios = [] if measured else _wished(wanted, seed, count, links_mb_s, networks=networks)
@@ -240,6 +242,13 @@ def _table(lines: Iterable[tuple[str, ...]], title: str) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _check_places(*files: Path | None) -> None:
+    """UsageError if a file that is written at the end of a session has no folder: that is hours away."""
+    for file in files:
+        if file is not None and not file.parent.is_dir():
+            raise click.UsageError(f"{file}: there is no folder {file.parent}")
 
 
 def _check_networks(scenarios: Sequence[Scenario]) -> None:
