@@ -169,15 +169,21 @@ class TestFaults:
         await tier_all(broker)
         hurried = await make_readers(broker.storage, broker.metadata, chunk_bytes=40, cache_bytes=160, max_wait_ms=5)
 
+        under_way: list[asyncio.Event] = []
+
         async def slow(metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
-            await asyncio.sleep(0.02)
+            under_way.append(asyncio.Event())
+            await under_way[-1].wait()
             return await MemoryRemoteStorage.fetch_log_segment(broker.storage, metadata, start, end)
 
         broker.storage.fetch_log_segment = slow  # type: ignore[method-assign]
-        for _ in range(60):
+        for _ in range(20):
             records = await read(hurried, at(broker, 0))
             if records.records:
                 break
+            for fetch in under_way:
+                fetch.set()
+            under_way.clear()
         assert before.startswith(bytes(records.records))
         assert records.records
         await close_readers(hurried)

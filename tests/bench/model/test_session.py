@@ -327,5 +327,5 @@ def test_the_help_says_how_long_it_takes_as_the_budget_does() -> None:
     text = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
     assert "python -m bench model everything, about an hour" in text
     assert minutes(TESTS) == pytest.approx(60, rel=0.25)
-    assert "the proof: 30 scenarios that are drawn, not chosen; about two hours" in text
+    assert "the proof: 30 scenarios drawn, not chosen, two hours" in text
     assert minutes(drawn(7, 30)) == pytest.approx(120, rel=0.25)
