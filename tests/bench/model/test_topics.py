@@ -13,6 +13,7 @@ import pytest
 from tierfetch.bench.model import failing, topics
 from tierfetch.bench.model.lab import FOLLOWER, LEADER, Lab
 from tierfetch.bench.model.scenario import COPY, FROM_TIER, Kind, Place, Scenario
+from tierfetch.cli.local import poll
 from tierfetch.model import Death
 
 LAGS = Scenario(name="lags", total_mb=4, partitions=4, brokers=3, is_tiered=False, behind_mb=2)
@@ -51,6 +52,12 @@ class FakeCluster:
         stat = Path(f"/proc/{self.running[node].pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[0] == "T"
 
+    def wait_frozen(self, node: int, *, is_frozen: bool) -> None:
+        """Until the kernel has done what a signal says: it may take a moment on a busy machine."""
+        for _ in poll(10.0, f"broker {node} to be frozen or not"):
+            if self.is_frozen(node) == is_frozen:
+                return
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[FakeCluster]:
@@ -83,9 +90,10 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
 @pytest.mark.usefixtures("written")
 def test_who_lags_is_frozen_until_it_catches_up(lab: Lab, cluster: FakeCluster) -> None:
     topics._fall_behind(lab, LAGS, "t", 3)
-    assert [cluster.is_frozen(each) for each in (1, 2, 3)] == [False, False, True]
+    cluster.wait_frozen(3, is_frozen=True)
+    assert [cluster.is_frozen(each) for each in (1, 2)] == [False, False]
     topics.catch_up(lab, LAGS)
-    assert not cluster.is_frozen(3)
+    cluster.wait_frozen(3, is_frozen=False)
 
 
 def test_who_lags_is_waited_for_in_no_isr_before_it_is_written_to(
@@ -139,8 +147,11 @@ class Looks:
         return None if at is None else self._look()
 
 
-def is_dead(cluster: FakeCluster, death: Death) -> bool:
-    return FOLLOWER not in cluster.running if death is Death.PROCESS else cluster.is_frozen(FOLLOWER)
+def wait_dead(cluster: FakeCluster, death: Death, *, is_dead: bool) -> None:
+    if death is Death.PROCESS:
+        assert (FOLLOWER not in cluster.running) == is_dead
+    else:
+        cluster.wait_frozen(FOLLOWER, is_frozen=is_dead)
 
 
 @pytest.mark.parametrize("death", Death)
@@ -149,12 +160,12 @@ async def test_who_died_runs_again_however_the_looks_end(
     lab: Lab, cluster: FakeCluster, death: Death, error: type[BaseException]
 ) -> None:
     def look() -> None:
-        assert is_dead(cluster, death)
+        wait_dead(cluster, death, is_dead=True)
         raise error
 
     with pytest.raises(error):
         await failing._watched(Looks(look), lab, ["t"], death)  # type: ignore[arg-type]
-    assert not is_dead(cluster, death)
+    wait_dead(cluster, death, is_dead=False)
 
 
 @pytest.mark.parametrize("kind", [Kind.PROCESS, Kind.HOST])
