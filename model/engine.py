@@ -100,7 +100,7 @@ class _Run:
         rate = np.where(is_throttle & np.isfinite(self._available), self.resources.capacity, 0.0)
         self._throttle = Throttle(rate, calibration.throttle_burst_bytes, calibration.throttle_rest_s)
         replaced = moves.target[moves.is_replacement]
-        if len(replaced):
+        if len(replaced):  # a plan's throttle is set when it begins; what holds for a replaced broker held before
             self._throttle.begin_rested(but=self.resources.of(Kind.THROTTLE_IN).start + replaced)
         self._open()
 
@@ -137,11 +137,13 @@ class _Run:
         return np.asarray(replicas < len(self._moves))
 
     def _rest(self, until_s: float) -> None:
-        """Advance to the end of a wave, whose replicas have all caught up: who lags copies on."""
+        """Advance to the end of a wave, whose replicas have all caught up: who lags copies on, and throttles rest."""
         while len(self._lagging) and self._now_s < until_s:
             has_caught_up = self._advance(self._lagging, until_s, self._now_s)
             assert has_caught_up is not None, "an end is an event"
             self._lagging = self._lagging[~has_caught_up]
+        self._throttle.pass_on(np.zeros(len(self._available)), until_s - self._now_s)
+        self._open()
         self._now_s = until_s
 
     def _set_up(self, members: Ints) -> Ints:

@@ -66,6 +66,7 @@ class RemoteChunks:
         self._cache_bytes = cache_bytes
         self._ahead_chunks = ahead_chunks
         memory_chunks = cache_bytes // chunk_bytes
+        self._read_bytes_max = max(1, memory_chunks // 2) * chunk_bytes
         self._runs = Runs(
             storage,
             counters,
@@ -85,6 +86,13 @@ class RemoteChunks:
     @property
     def chunk_bytes(self) -> int:
         return self._chunk_bytes
+
+    @property
+    def read_bytes_max(self) -> int:
+        """What one read may have: half of the memory. More could push its own first chunks out before the last have
+        come: where the tier takes longer than a read may, the next attempt would begin from nothing, for ever.
+        """
+        return self._read_bytes_max
 
     @property
     def size_bytes(self) -> int:

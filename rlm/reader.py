@@ -14,7 +14,8 @@ decided again, because the segment may have been deleted meanwhile:
 |---------------------------------------------|--------------------------------------------------------------------|
 | fails, or returns what is no such batch     | once more, fetched again; then KAFKA_STORAGE_ERROR                  |
 | has an index that its log contradicts       | once more with the index fetched again, then built from the log     |
-| takes longer than `remote.fetch.max.wait.ms` | no records; the fetch continues for the consumer's next attempt   |
+| takes longer than `remote.fetch.max.wait.ms` | no records; the fetch continues for the consumer's next attempt,  |
+|                                             | whose read is no larger than what is kept for it                    |
 
 The first of these that says where in its segment the batch of an offset begins is used, and the log has to confirm it
 before anything is answered:
@@ -37,6 +38,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -129,6 +131,7 @@ class RemoteLogReader:
         self._metadata = metadata
         self._chunks = chunks
         self._indexes = indexes
+        self._find_bytes = max(BATCH_HEADER_SIZE, min(FIND_BYTES, chunks.read_bytes_max))
         self._max_wait_ms = max_wait_ms
         self._trust = GuessTrust()
         self._ends: OrderedDict[tuple[TopicIdPartition, int], _End] = OrderedDict()
@@ -136,6 +139,8 @@ class RemoteLogReader:
 
     async def read(self, request: RemoteRead) -> RemoteRecords | None:
         """None if the offset is local by now. KafkaError as in the tables above."""
+        if request.max_bytes > self._chunks.read_bytes_max:
+            request = replace(request, max_bytes=self._chunks.read_bytes_max)
         try:
             async with asyncio.timeout(self._max_wait_ms / 1000):
                 return await self._read(request)
@@ -257,7 +262,7 @@ class RemoteLogReader:
         position = entry.position
         self._chunks.begin(segment, position, position + request.max_bytes)
         while position < segment.segment_size_in_bytes:
-            data = await self._chunks.read(segment, position, position + FIND_BYTES)
+            data = await self._chunks.read(segment, position, position + self._find_bytes)
             if position == entry.position:
                 check_offset_entry(data, segment, entry)
             found = find_batch(data, segment, request.offset)

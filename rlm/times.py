@@ -162,7 +162,8 @@ class OffsetsByTime:
         self, segment: RemoteLogSegmentMetadata, entry: OffsetPosition
     ) -> AsyncGenerator[Buffer, None]:
         """Yield the segment from the entry's position on, in pieces that begin with a batch and hold a whole one."""
-        position, size_bytes = entry.position, SCAN_BYTES
+        scan_bytes = min(SCAN_BYTES, self._chunks.read_bytes_max)
+        position, size_bytes = entry.position, scan_bytes
         while position < segment.segment_size_in_bytes:
             data = await self._chunks.read(segment, position, position + size_bytes)
             if position == entry.position:
@@ -170,7 +171,7 @@ class OffsetsByTime:
             whole_bytes = max((at + header.size_bytes for at, header in iter_batches(data, check_crc=False)), default=0)
             if whole_bytes:
                 yield data
-            size_bytes = SCAN_BYTES if whole_bytes else _size_of_large_batch(segment, position, data, size_bytes)
+            size_bytes = scan_bytes if whole_bytes else _size_of_large_batch(segment, position, data, size_bytes)
             position += whole_bytes
 
 

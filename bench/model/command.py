@@ -35,6 +35,13 @@ FREE_OPTIONS = ("--resume", "--again")
 """Options with which a command is still the same one."""
 
 
+def _check_folder(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+    """BadParameter if a file that is written at the end of a session has no folder: that is hours away."""
+    if file is not None and not file.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {file.parent}")
+    return file
+
+
 @click.command("model")
 @click.option("--against", type=click.Choice(["kafka", "nothing", "only-kafka"]), default="kafka", show_default=True)
 @click.option("--runs", type=click.IntRange(min=1), default=RUNS_MIN, show_default=True, help="Of each test scenario.")
@@ -75,9 +82,19 @@ FREE_OPTIONS = ("--resume", "--again")
     help="Run only calibration scenarios whose name has this, and no other: the constants that they give are measured "
     "again, the rest stays.",
 )
-@click.option("--keep-calibration", type=click.Path(path_type=Path), help="Write the measured constants here.")
+@click.option(
+    "--keep-calibration",
+    type=click.Path(path_type=Path),
+    callback=_check_folder,
+    help="Write the measured constants here.",
+)
 @click.option("--docs", type=click.Path(path_type=Path), help="Run nothing: write what the file has as this document.")
-@click.option("--then-docs", type=click.Path(path_type=Path), help="When all was run, write it as this document.")
+@click.option(
+    "--then-docs",
+    type=click.Path(path_type=Path),
+    callback=_check_folder,
+    help="When all was run, write it as this document.",
+)
 @click.pass_obj
 def main(
     labs: Labs | None,
@@ -101,9 +118,9 @@ def main(
     """How long replacing a broker takes, predicted and then measured, for tierfetch and Apache Kafka 4.3.0.
 
     \b
-      python -m bench model                                      everything, about 25 minutes
+      python -m bench model                                      everything, about an hour
       python -m bench model --against nothing --scenarios tier   some of ours
-      python -m bench model --random 7 --then-docs PATH          the proof: 30 scenarios that are drawn, not chosen
+      python -m bench model --random 7 --then-docs PATH          the proof: 30 scenarios drawn, not chosen, two hours
       python -m bench model --networks                           where racks' uplinks limit (drawn: with --random)
       python -m bench model --random 7 --links-mb-s 20           where each broker's link limits
       python -m bench model --calibrate c-waves                  one constant again: what a wave takes to begin

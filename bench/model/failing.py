@@ -15,7 +15,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from confluent_kafka import ElectionType, TopicPartition
@@ -51,16 +52,9 @@ def fail_over(lab: Lab, scenario: Scenario, topic: str) -> Timing:
     death = scenario.kind.death
     assert death is not None, scenario.name
     time.sleep(SETTLE_S)
-    process = lab.cluster.process(FOLLOWER)
     cpu_s = cpu_seconds([lab.cluster.process(LEADER).pid])
-    try:
-        taken_s = run_admin((lab.bootstrap,), lambda found: _watched(found, lab, scenario.topic_names(topic), death))
-        used_s = cpu_seconds([lab.cluster.process(LEADER).pid]) - cpu_s
-    finally:
-        if death is Death.HOST:
-            os.kill(process.pid, signal.SIGCONT)
-        else:
-            lab.cluster.start(FOLLOWER)
+    taken_s = run_admin((lab.bootstrap,), lambda found: _watched(found, lab, scenario.topic_names(topic), death))
+    used_s = cpu_seconds([lab.cluster.process(LEADER).pid]) - cpu_s
     _lead_again(lab, scenario.layout(topic))
     return Timing(
         start_to_isr_s=taken_s,
@@ -77,18 +71,31 @@ async def _watched(found: Admin, lab: Lab, topics: Sequence[str], death: Death) 
     """Seconds from the death until broker 1 leads everywhere."""
     await found.cluster(topics)  # the connection is there
     began = time.monotonic()
-    if death is Death.HOST:
-        os.kill(lab.cluster.process(FOLLOWER).pid, signal.SIGSTOP)
-    else:
-        lab.cluster.kill(FOLLOWER)
-    while time.monotonic() - began < FAILOVER_TIMEOUT_S:
-        seen = (await found.cluster(topics, at=lab.address)).topics
-        now = time.monotonic()
-        if all(part.leader_id == LEADER for topic in seen for part in topic.partitions):
-            return now - began
-        await asyncio.sleep(SOON_LOOK_S if now - began < SOON_S else LOOK_S)
+    with _dead(lab, death):
+        while time.monotonic() - began < FAILOVER_TIMEOUT_S:
+            seen = (await found.cluster(topics, at=lab.address)).topics
+            now = time.monotonic()
+            if all(part.leader_id == LEADER for topic in seen for part in topic.partitions):
+                return now - began
+            await asyncio.sleep(SOON_LOOK_S if now - began < SOON_S else LOOK_S)
     names = ", ".join(topics)
     raise NeverFailedOverError(f"broker {LEADER} does not lead all of {names} after {FAILOVER_TIMEOUT_S:.0f} s")
+
+
+@contextmanager
+def _dead(lab: Lab, death: Death) -> Iterator[None]:
+    """Have broker 2 dead in the block; it runs again after it, however that ends."""
+    if death is Death.PROCESS:
+        lab.cluster.kill(FOLLOWER)
+    try:
+        if death is Death.HOST:
+            os.kill(lab.cluster.process(FOLLOWER).pid, signal.SIGSTOP)
+        yield
+    finally:
+        if death is Death.HOST:
+            os.kill(lab.cluster.process(FOLLOWER).pid, signal.SIGCONT)
+        else:
+            lab.cluster.start(FOLLOWER)
 
 
 def _lead_again(lab: Lab, layout: Mapping[Place, Collection[int]]) -> None:

@@ -15,6 +15,7 @@ has not done it before. A scenario that fails is recorded with its reason.
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -39,7 +40,15 @@ from .spread import Series, spread_of
 from .stage import Labs, Stage
 from .timing import Timing
 
-FAILURES: Final = (TimeoutError, RuntimeError, OSError, KafkaException, OperatorError, click.ClickException)
+FAILURES: Final = (
+    TimeoutError,
+    RuntimeError,
+    OSError,
+    subprocess.SubprocessError,
+    KafkaException,
+    OperatorError,
+    click.ClickException,
+)
 
 
 class Session:

@@ -222,6 +222,12 @@ class FaultInjector:
         """Whether what is read may be damaged by a fault that lasts, or has just ended."""
         return self._world.now_s < self._corrupt_until_s
 
+    def may_give_wrong_bytes(self) -> bool:
+        """Whether readers may be given wrong bytes that no checksum covers, such as a leader epoch: while anything may
+        be corrupt, and once a download has rotted, for a broker keeps it in memory for as long as it is read.
+        """
+        return self.may_be_corrupt() or self._world.counters["rotten download"] > 0
+
     def was_damaged(self) -> bool:
         """Whether anything was ever corrupted, on a disk or on its way from the store, or cut short there."""
         counters = self._world.counters

@@ -232,7 +232,7 @@ class ClusterScenario:
         self._make_clients(answers)
         self._beginnings = BeginningsJudge()
         self._given = GivenBatchesJudge(
-            self.injector.may_be_corrupt, lambda each: bool(self.losses.allowed_losses_of(self._name(each)))
+            self.injector.may_give_wrong_bytes, lambda each: bool(self.losses.allowed_losses_of(self._name(each)))
         )
         return [
             self.losses,

@@ -204,6 +204,17 @@ def test_a_throttle_that_has_rested_lets_through_what_it_was_not_used_for() -> N
     assert result.joined_s == pytest.approx([2 + copies_s, 2 * (2 + copies_s)])
 
 
+def test_a_throttle_rests_while_a_wave_waits_for_the_isr() -> None:
+    rest = PLAIN.model_copy(update={"throttle_rest_s": 1.0, "isr_expansion_s": 2.0})
+    arrays = cluster(3, [partition(each, [1, 2], 0.3) for each in (0, 1)], throttle_bytes_per_s=100 * MB)
+    moves = moves_between(arrays, np.array([[0, 2], [0, 2]], dtype=np.int32))
+    waves = replace(moves, wave=np.array([0, 1], dtype=np.int32))
+    over_s = 100 * MB / (GB - 100 * MB)
+    copies_s = over_s + (300 * MB - GB * over_s) / (100 * MB)
+    result = simulate(arrays, waves, LOCAL, rest, resolution=0.0)
+    assert result.joined_s == pytest.approx([3 + 2, 3 + 2 + copies_s + 2])
+
+
 def test_the_throttle_of_a_broker_that_comes_back_has_not_rested() -> None:
     rest = PLAIN.model_copy(update={"throttle_rest_s": 1.0, "start_s": 5.0})
     arrays = cluster(2, [partition(0, [2, 1], 1.0)], throttle_bytes_per_s=100 * MB)

@@ -240,10 +240,10 @@ def shifted(batches: Sequence[bytes], offset: int) -> list[bytes]:
 
 
 async def test_a_guess_takes_no_place_from_what_was_asked_for() -> None:
-    tier = await far(even(100), even(100, 200), chunk_bytes=CHUNK, cache_bytes=2 * CHUNK)
-    first = asyncio.create_task(tier.read(0, 2 * CHUNK - 200))
+    tier = await far(even(100), even(100, 200), chunk_bytes=CHUNK, cache_bytes=8 * CHUNK)
+    first = asyncio.create_task(tier.read(0, 4 * CHUNK - 200))
     await asyncio.sleep(ROUND_TRIP_S / 2)
-    assert len(tier.storage.ranges) == 2
+    assert len(tier.storage.ranges) == 4
     assert await tier.read(301)
     assert tier.guessed == (0, 0)
     assert await first
@@ -251,8 +251,8 @@ async def test_a_guess_takes_no_place_from_what_was_asked_for() -> None:
 
 
 async def test_a_guess_waits_for_no_fetch_of_a_chunk_that_was_dropped() -> None:
-    tier = await far(even(100), even(100, 200), cache_bytes=2 * CHUNK)
-    first = asyncio.create_task(tier.read(0, 2 * CHUNK - 200))
+    tier = await far(even(100), even(100, 200), cache_bytes=8 * CHUNK)
+    first = asyncio.create_task(tier.read(0, 4 * CHUNK - 200))
     await asyncio.sleep(ROUND_TRIP_S / 2)
     tier.readers.chunks.drop(tier.segments[0])
     assert await tier.read(301)
@@ -272,10 +272,13 @@ async def test_a_guess_leaves_no_debt_at_the_rate_limit() -> None:
     await close_readers(tier.readers)
 
 
-async def test_a_read_larger_than_the_cache_fetches_each_chunk_once() -> None:
+async def test_a_consumer_that_asks_for_more_than_is_kept_gets_half_of_that_and_each_chunk_is_fetched_once() -> None:
     batches = even(100)
-    tier = await far(batches, cache_bytes=2 * CHUNK)
-    assert len(await tier.read(0, 100_000)) == 100
+    tier = await far(batches, cache_bytes=8 * CHUNK)
+    seen = await tier.read(0, 100_000)
+    assert 3 * CHUNK < len(b"".join(batches[: len(seen)])) <= 4 * CHUNK
+    while len(seen) < 100:
+        seen += await tier.read(2 * len(seen), 100_000)
     assert len(tier.storage.ranges) == len(set(tier.storage.ranges)) == -(-len(b"".join(batches)) // CHUNK)
     await close_readers(tier.readers)
 
@@ -367,7 +370,7 @@ def test_R4_any_read_of_any_batches_is_what_the_log_has(
     headers = [header for _, header in iter_batches(b"".join(logged))]
 
     async def check() -> None:
-        tier = await far(logged, chunk_bytes=chunk_bytes, cache_bytes=20 * chunk_bytes)
+        tier = await far(logged, chunk_bytes=chunk_bytes, cache_bytes=60 * chunk_bytes)
         for place, max_bytes in reads:
             wanted = place % offset
             for _ in range(3):

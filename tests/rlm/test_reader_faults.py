@@ -162,6 +162,32 @@ class TestFaults:
         assert len(fetches) == 1
         await close_readers(hurried)
 
+    async def test_read_of_more_than_is_kept_comes_to_an_end_in_a_slow_tier(self, broker: Broker) -> None:
+        """Each attempt ends before a fetch does: what it has begun must be there for a later one."""
+        await broker.fill(1)
+        before = await read_bytes(broker.log, 0)
+        await tier_all(broker)
+        hurried = await make_readers(broker.storage, broker.metadata, chunk_bytes=40, cache_bytes=160, max_wait_ms=5)
+
+        under_way: list[asyncio.Event] = []
+
+        async def slow(metadata: RemoteLogSegmentMetadata, start: int, end: int) -> bytes:
+            under_way.append(asyncio.Event())
+            await under_way[-1].wait()
+            return await MemoryRemoteStorage.fetch_log_segment(broker.storage, metadata, start, end)
+
+        broker.storage.fetch_log_segment = slow  # type: ignore[method-assign]
+        for _ in range(20):
+            records = await read(hurried, at(broker, 0))
+            if records.records:
+                break
+            for fetch in under_way:
+                fetch.set()
+            under_way.clear()
+        assert before.startswith(bytes(records.records))
+        assert records.records
+        await close_readers(hurried)
+
     async def test_segment_that_is_deleted_meanwhile_is_out_of_range(self, broker: Broker, readers: Readers) -> None:
         await broker.fill(2)
         await tier_all(broker)

@@ -281,6 +281,19 @@ def test_a_disk_hangs_and_fails_as_long_as_the_fault_lasts() -> None:
         simulate(Fault(10_000, kind, ("b",), 1_000, 0.3), look)
 
 
+def test_once_a_download_has_rotted_a_broker_may_keep_what_no_checksum_covers() -> None:
+    async def look(cluster: Cluster) -> None:
+        await asyncio.sleep(13.0)
+        assert not cluster.injector.may_be_corrupt()
+        assert not cluster.injector.may_give_wrong_bytes(), "none has rotted"
+        cluster.world.counters["rotten download"] += 1
+        await asyncio.sleep(30.0)
+        assert cluster.injector.may_give_wrong_bytes()
+        assert not cluster.injector.may_be_corrupt()
+
+    simulate(Fault(5_000, FaultKind.ROTTEN_DOWNLOADS, (), 1_000, 0.3), look)
+
+
 def test_what_rots_is_a_closed_segment_and_a_node_that_starts_meanwhile_may_find_less() -> None:
     async def look(cluster: Cluster) -> None:
         host = cluster.world.host("b")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from tierfetch.bench.model.draw import drawn
 from tierfetch.bench.model.forecast import Forecast
 from tierfetch.bench.model.progress import about, left, time_rows
 from tierfetch.bench.model.record import Record
-from tierfetch.bench.model.scenario import CALIBRATION, Kind, Scenario
+from tierfetch.bench.model.scenario import CALIBRATION, TESTS, Kind, Scenario
 from tierfetch.bench.model.session import Session
 from tierfetch.bench.model.timing import Timing
-from tierfetch.model import calibration
+from tierfetch.model import System, calibration
 from tierfetch.model.calibration import Calibrations
 from tierfetch.tests.bench.model.fake_labs import MACHINE, FakeLabs, timing
 
@@ -169,15 +170,25 @@ def test_what_never_ends_is_a_run_too(tmp_path: Path) -> None:
     assert moved.runs == [None] * RUNS
 
 
-def test_what_failed_is_tried_again_by_the_next_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (OSError("no port is left"), "OSError: no port is left"),
+        (
+            subprocess.TimeoutExpired("reassign execute", 300),
+            "TimeoutExpired: Command 'reassign execute' timed out after 300 seconds",
+        ),
+    ],
+)
+def test_what_failed_is_tried_again_by_the_next_process(tmp_path: Path, error: Exception, failure: str) -> None:
     def before(step: int) -> None:
         if step == 5:
-            raise OSError("no port is left")
+            raise error
 
     record = Record(tmp_path / "model.json", "x")
     run_all(record, FakeLabs(before))
     first, *_ = record.tests
-    assert (first.failure, len(first.runs)) == ("OSError: no port is left", 1)
+    assert (first.failure, len(first.runs)) == (failure, 1)
     record = Record.read(record.path)
     run_all(record, FakeLabs())
     assert [(each.failure, len(each.runs)) for each in record.tests] == [("", RUNS)] * len(SCENARIOS)
@@ -285,8 +296,36 @@ def test_one_command_says_how_long_it_takes_runs_all_and_writes_the_document(inv
 
 
 @pytest.mark.usefixtures("signals")
+@pytest.mark.parametrize("option", ["--then-docs", "--keep-calibration"])
+def test_a_file_that_cannot_be_written_at_the_end_is_refused_at_the_beginning(
+    invoke: Invoke, tmp_path: Path, option: str
+) -> None:
+    labs = FakeLabs()
+    refused = invoke(labs, option, str(tmp_path / "nowhere" / "file"))
+    assert refused.exit_code == 2
+    assert "there is no folder" in refused.output
+    assert not labs.steps
+
+
+@pytest.mark.usefixtures("signals")
 def test_a_stopped_session_can_be_begun_again(invoke: Invoke) -> None:
     assert "Left:" in invoke(stopping_at(8)).output
     labs = FakeLabs()
     assert invoke(labs, "--again").exit_code == 0
     assert labs.runs == 3 * 3
+
+
+def test_the_help_says_how_long_it_takes_as_the_budget_does() -> None:
+    """Of both systems, with the constants; within a quarter, for people plan by it."""
+
+    def minutes(scenarios: Sequence[Scenario]) -> float:
+        systems: tuple[System, ...] = ("tierfetch", "kafka")
+        seconds = [expected_s(each, system, 5) for system in systems for each in scenarios]
+        seconds += [expected_s(each, system, command.CALIBRATION_RUNS) for system in systems for each in CALIBRATION]
+        return sum(seconds) / 60
+
+    text = " ".join(CliRunner().invoke(main, ["--help"]).output.split())
+    assert "python -m bench model everything, about an hour" in text
+    assert minutes(TESTS) == pytest.approx(60, rel=0.25)
+    assert "the proof: 30 scenarios drawn, not chosen, two hours" in text
+    assert minutes(drawn(7, 30)) == pytest.approx(120, rel=0.25)

@@ -3,13 +3,16 @@ r"""`python -m tierfetch.tests.sim.mutants`: how much of what could go wrong in 
 Draws a sample of all mutants by a seed, runs each against the seeds of the simulator and the unit tests that reach it,
 and prints what convicted them, with the survivors. The verdicts are a record, a line of JSON each: what was judged
 before is not judged again, on whatever machine, unless its function has changed, or it survived and `--again` is given.
-No source is changed.
+No source is changed. Before the first mutant it is recorded what each seed and each test reaches: that takes long, and
+what holds for later sources is kept in .mutants (`coverage.py`).
 
     --sample 400 --seed 1     the figures of the first 400 mutants that seed 1 draws; a larger sample begins with them
     --record FILE             continue this record (without it .mutants/record.jsonl)
     --page FILE               write the page of the sample from the record, too
+    --jobs 2                  mutants at a time: one a core
     --minutes 10              begin no mutant after this time
-    --list                    the survivors and the figures of the sample, from what is known
+    --list                    the survivors and the figures of the sample, from what is known: judges nothing, and
+                              writes nothing, unless --page is given
     --only log/replica rlm    those below these paths alone
     --tests tests/log         unit tests of these folders alone: less to record, fewer that convict
     --seeds-only              ask the simulator alone: the unit tests are asked by a later run without it
@@ -47,7 +50,7 @@ from .generate import Mutant, diff_of, fields_with_defaults, mutants_of, stateme
 from .judging import Court, Effort, lane, preload
 from .page import page
 from .programs import ROOT
-from .record import DUE, SIDES, Verdict, drawn, parse_record, placed, record_text
+from .record import DUE, SIDES, Verdict, drawn, of_sample, parse_record, placed, record_text
 
 
 def arguments(texts: Sequence[str]) -> Namespace:
@@ -98,13 +101,13 @@ class Command:
             preload()
             seeds, tests = self._recorded()
             effort = Effort(self._options.seeds_each, self._options.tests_s)
-            before = {} if self._options.again or self._options.mutant else known
+            before = {each.id: self._asked_again(found) for each in left if (found := known.get(each.id)) is not None}
             court = Court(self._sources, self._defaults, seeds, tests, effort, _commit(), before, self._asks)
             try:
                 self._judge(left, court)
             finally:
                 known = self._sorted()
-        elif self._record.exists():
+        elif self._record.exists() and (self._options.page or not self._options.list):
             known = self._sorted()
         if self._options.page:
             self._options.page.write_text(page(known.values(), self._options, parse_marks(FILE.read_text())))
@@ -116,10 +119,14 @@ class Command:
         known = {each.id: each for each in placed(verdicts, self._mutants, self._change_of)}
         before = {each.id for each in known.values() if each.sample == self._options.seed}
         sample = drawn(self._mutants.values(), self._options.sample, self._options.seed, before)
-        ids = {mutant.id for mutant in sample}
-        return {
-            each.id: replace(each, sample=self._options.seed) if each.id in ids else each for each in known.values()
-        }
+        marked_so = of_sample(known.values(), {mutant.id for mutant in sample}, self._options.seed)
+        return {each.id: each for each in marked_so}
+
+    def _asked_again(self, verdict: Verdict) -> Verdict:
+        """Return what is known of a mutant that is judged: of one that is judged again not what is asked once more."""
+        if not (self._options.again or self._options.mutant):
+            return verdict
+        return replace(verdict, **dict.fromkeys(self._asks, DUE))
 
     def _sorted(self) -> dict[str, Verdict]:
         """Write the record as it is for the mutants of today, and return what it says."""
@@ -132,6 +139,8 @@ class Command:
 
     def _sample(self, known: Mapping[str, Verdict]) -> list[Mutant]:
         if self._options.mutant:
+            if self._options.mutant not in self._mutants:
+                raise SystemExit(f"{self._options.mutant}: there is no such mutant today")
             return [self._mutants[self._options.mutant]]
         chosen = [each for each in self._mutants.values() if each.file.startswith(tuple(self._options.only))]
         self._console.print(f"{len(chosen):,} mutants; a sample of {self._options.sample} by seed {self._options.seed}")

@@ -105,6 +105,7 @@ class Court:
             unit_tests=unit_tests,
             cpu_s=round(sim_s + unit_s + (known.cpu_s if known is not None else 0.0), 1),
             commit=self.commit,
+            sample=0 if known is None else known.sample,
         )
 
     def seeds_for(self, mutant: Mutant) -> list[Reach]:

@@ -35,8 +35,8 @@ def page(record: Iterable[Verdict], settings: Settings, marks: Sequence[Mark]) -
         ["## By folder", "", *_table("folder", grouped(counted, lambda each: each.file.partition("/")[0]))],
         ["## By operator", "", *_table("operator", grouped(counted, lambda each: each.operator))],
         ["## Which judges convict", "", *_judges(counted)],
-        ["## Convicted by neither", "", *_survivors(survived)],
-        ["## In the simulation, and convicted by unit tests alone", "", *_work_list(by_tests)],
+        ["## Convicted by neither", "", *(_survivors(survived) or _none(counted))],
+        ["## In the simulation, and convicted by unit tests alone", "", *(_work_list(by_tests) or _none(counted))],
         ["## Marked as equivalent", "", *_marks(holding)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
@@ -91,8 +91,6 @@ def _judges(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def _survivors(verdicts: Sequence[Verdict]) -> list[str]:
-    if not verdicts:
-        return ["None."]
     blocks = [["```diff", *survivor_lines(each), "```"] for each in verdicts]
     return "\n\n".join("\n".join(block) for block in blocks).splitlines()
 
@@ -103,12 +101,16 @@ def _is_in_simulation(verdict: Verdict) -> bool:
 
 def _work_list(verdicts: Iterable[Verdict]) -> list[str]:
     """Return what a judge may learn to see."""
-    places = [
+    return [
         f"- `{each.file}`, `{each.function}`: {each.operator} (line {each.line}), reached by "
         f"{each.simulator.reached_by} seeds"
         for each in sorted(verdicts, key=lambda each: each.id)
     ]
-    return places or ["None."]
+
+
+def _none(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return that none of those is found which both sides have judged: where these are few, that says little."""
+    return [f"None of the {sum(not each.is_due for each in verdicts)} that both sides have judged."]
 
 
 def _marks(marks: Sequence[Mark]) -> list[str]:

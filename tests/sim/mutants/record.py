@@ -51,7 +51,7 @@ DUE: Final = Side("due")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """A line of the record. `digest` is of the function's text, `change` the diff, `commit` where it was judged,
-    `sample` the seed that drew it, 0 if none did.
+    `sample` the seed that drew it, the first of several, 0 if none did.
     """
 
     file: str
@@ -152,6 +152,11 @@ def _changed(change: Sequence[str]) -> list[str]:
 
 def _at(verdict: Verdict, mutant: Mutant) -> Verdict:
     return replace(verdict, file=mutant.file, line=mutant.line, ordinal=mutant.ordinal, digest=mutant.digest)
+
+
+def of_sample(verdicts: Iterable[Verdict], ids: Set[str], seed: int) -> list[Verdict]:
+    """Return the verdicts, those on mutants of the sample of this seed marked so: another seed's stay what they are."""
+    return [replace(each, sample=seed) if each.id in ids and not each.sample else each for each in verdicts]
 
 
 def drawn(mutants: Iterable[Mutant], size: int, seed: int, recorded: Set[str] = frozenset()) -> list[Mutant]:

@@ -13,7 +13,7 @@ from .generate import Mutant, diff_of, mutants_of
 from .judging import Court
 from .page import page
 from .programs import ROOT
-from .record import DUE, Side, Verdict, drawn, parse_record, placed, record_text
+from .record import DUE, Side, Verdict, drawn, of_sample, parse_record, placed, record_text
 
 RECORD = Path(__file__).with_name("record.jsonl")
 PAGE = ROOT / "docs" / "mutants.md"
@@ -125,6 +125,19 @@ def test_what_is_recorded_stays_in_a_sample() -> None:
     every = mutants(source).values()
     last = drawn(every, 90, 1)[-1]
     assert drawn(every, 10, 1, {last.id}) == [last, *drawn(every, 9, 1)]
+
+
+def test_a_mutant_stays_in_the_sample_that_drew_it_first() -> None:
+    new = replace(SECOND, sample=0)
+    assert of_sample([new], {new.id}, 7) == [replace(new, sample=7)]
+    assert of_sample([SECOND], {SECOND.id}, 7) == [SECOND], "else a look with another seed empties the published sample"
+    assert of_sample([new], set(), 7) == [new]
+
+
+def test_a_mutant_that_is_judged_again_stays_in_its_sample() -> None:
+    mutant = mutants(BEFORE)[SECOND.id]
+    again = Court({mutant.file: BEFORE}, {}, [], [], known={mutant.id: replace(SECOND, simulator=DUE)}).judge(mutant)
+    assert (again.sample, again.simulator, again.unit_tests) == (2026, Side("unreached"), SECOND.unit_tests)
 
 
 @pytest.mark.parametrize("side", [DUE, Side("unreached")])

@@ -10,8 +10,9 @@ find damage only where a fault may have made it. Pure.
 | sound tier           | a broker finds the bytes of a segment in the tier wrong, in a run in which nothing was    |
 |                      | ever corrupted or cut short: it fetches them again, and readers notice nothing            |
 
-What a reader was given while something may have been corrupt is not looked at, and nothing is where the fault model
-allows a loss: another batch may be at an offset then.
+What a reader was given while something may have been corrupt is not looked at, nor after a download has rotted: a
+broker keeps that in memory, and no checksum covers a batch's leader epoch. And nothing is where the fault model allows
+a loss: another batch may be at an offset then.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ from ..replicas import StoredBatch
 
 
 class GivenBatchesJudge:
-    """`may_be_corrupt`: what is read now may be damaged. `has_lost`: a partition may have lost something."""
+    """`may_be_wrong`: what is read now may have wrong bytes that no checksum covers. `has_lost`: a partition may have
+    lost something.
+    """
 
-    def __init__(self, may_be_corrupt: Callable[[], bool], has_lost: Callable[[TopicPartition], bool]) -> None:
-        self._may_be_corrupt = may_be_corrupt
+    def __init__(self, may_be_wrong: Callable[[], bool], has_lost: Callable[[TopicPartition], bool]) -> None:
+        self._may_be_wrong = may_be_wrong
         self._has_lost = has_lost
         self._given: dict[TopicPartition, dict[int, tuple[bytes, str]]] = defaultdict(dict)
         """The first that was given for each base offset, and its reader."""
 
     def on(self, event: Observed) -> None:
-        if isinstance(event, BatchesRead) and not self._may_be_corrupt() and not self._has_lost(event.partition):
+        if isinstance(event, BatchesRead) and not self._may_be_wrong() and not self._has_lost(event.partition):
             self._take(event)
 
     def _take(self, event: BatchesRead) -> None:
