@@ -6,8 +6,8 @@
 |                     |                                            | initialized again, with a bumped epoch            |
 | 2 (KIP-890)         | with Produce, TxnOffsetCommit              | each end bumps the epoch                          |
 
-What goes to one partition is cut into batches that are in flight together, as Java's are. A batch whose outcome is not
-known is sent again under its sequence, once no older one is under way; so is EndTxn, until it is certain. Sends and
+What goes to one partition may be cut into batches that are in flight together, as Java's are. A batch whose outcome is
+not known is sent again under its sequence, once no older one is under way; so is EndTxn, until it is certain. Sends and
 ends go into the history, as those of all producers. A batch that is out of order although all older ones are
 acknowledged is judged as one that was refused for its sequence (`judges.core.client_answers`).
 """
@@ -70,7 +70,9 @@ ANSWER_TURNS: Final = 4
 
 
 class TransactionalProducer:
-    """One process under a transactional id that speaks one transaction version."""
+    """One process under a transactional id that speaks one transaction version. Of one partition it has at most
+    `in_flight_max` batches of a transaction in flight.
+    """
 
     def __init__(
         self,
@@ -81,7 +83,10 @@ class TransactionalProducer:
         coordinators: CoordinatorClient,
         shared: Shared,
         rng: Random,
+        *,
+        in_flight_max: int = 1,
     ) -> None:
+        self._in_flight_max = in_flight_max
         self.name = name
         self.transactional_id = transactional_id
         self._version = version
@@ -146,7 +151,9 @@ class TransactionalProducer:
                 await attempt.back_off()
 
     def _parts(self, values: tuple[int, ...]) -> list[tuple[int, ...]]:
-        size = -(-len(values) // self._rng.randint(1, IN_FLIGHT_MAX))
+        if self._in_flight_max == 1:
+            return [values]
+        size = -(-len(values) // self._rng.randint(1, self._in_flight_max))
         return [values[at : at + size] for at in range(0, len(values), size)]
 
     def _prepare(self, partition: TopicPartition, values: tuple[int, ...]) -> tuple[Send, bytes]:

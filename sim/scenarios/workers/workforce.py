@@ -34,7 +34,7 @@ from ..workload import Pace, Producer, Reader, Retries, Shared
 from .consumers import ConsumerMember
 from .coordinators import CoordinatorClient, LaterError
 from .members import GroupMember
-from .transactions import PRODUCE_MAX, TransactionalProducer
+from .transactions import IN_FLIGHT_MAX, PRODUCE_MAX, TransactionalProducer
 from .worker import Worker, input_of
 
 WORK_IN: Final = "work-in"
@@ -56,6 +56,8 @@ STATIC_SHARE: Final = 0.4
 VERSION_2_SHARE: Final = 0.5
 SWEPT_SHARE: Final = 0.25
 """The share of seeds whose outputs are read all the time."""
+PIPELINED_SHARE: Final = 0.4
+"""The share of seeds whose producers have several batches of a partition in flight, as Java's have."""
 PLAIN_SHARE: Final = 0.25
 """The share of seeds whose workers only read and commit offsets."""
 
@@ -83,6 +85,8 @@ class Workforce:
         self._topic_id = topic_id
         self._is_static = rng.random() < STATIC_SHARE and is_classic
         self._is_swept = world.rng("workforce/outputs").random() < SWEPT_SHARE and not self.is_plain
+        is_pipelined = world.rng("workforce/in flight").random() < PIPELINED_SHARE
+        self._in_flight_max = IN_FLIGHT_MAX if is_pipelined else 1
         self._group = "copiers" if self.is_plain else "workers"
         self._feeding = PARTITIONS
         self._newest: dict[int, int] = {}
@@ -169,7 +173,16 @@ class Workforce:
             name, self._addresses, rng, transactional_id=transactional_id, produce_max=PRODUCE_MAX[version]
         )
         member = self._member(name, coordinators, f"place-{place}" if self._is_static else None)
-        producer = TransactionalProducer(name, transactional_id, version, client, coordinators, self._shared, rng)
+        producer = TransactionalProducer(
+            name,
+            transactional_id,
+            version,
+            client,
+            coordinators,
+            self._shared,
+            rng,
+            in_flight_max=self._in_flight_max,
+        )
         worker = Worker(
             member,
             None if self.is_plain else producer,
