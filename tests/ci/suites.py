@@ -67,7 +67,7 @@ def suites(rng: Random) -> tuple[Suite, ...]:
         make("spark", 20 * 60, 90),
         make("secure", 20 * 60, 75),
         make("simulated", 12 * 60, 40),
-        make("planted", 12 * 60, 70),
+        make("planted", 20 * 60, 70),
         simulate("simulate", 12 * 60, SIM_SEEDS=SEEDS, SIM_SECONDS=11 * 60, SIM_START=1),
         make("exhaustive", 12 * 60, 28),
         simulate(
