@@ -23,6 +23,7 @@ from tierfetch.broker.transactions.core.events import Effect
 from tierfetch.protocol.topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from tierfetch.sim.judges.core.exactly_once import check_atomicity
 from tierfetch.sim.judges.core.history import History
+from tierfetch.sim.machine.loop import TimeLimitError
 from tierfetch.sim.machine.world import World
 from tierfetch.sim.scenarios.client import SimClient
 from tierfetch.sim.scenarios.workers.coordinators import AbortableError, CoordinatorClient, LaterError, SupersededError
@@ -30,6 +31,8 @@ from tierfetch.sim.scenarios.workers.members import GroupMember
 from tierfetch.sim.scenarios.workers.transactions import PRODUCE_MAX, TransactionalProducer
 from tierfetch.sim.scenarios.workload import AttemptFailedError, Reader, Shared
 from tierfetch.tests.sim.cluster import Cluster
+from tierfetch.tests.sim.planted.coordinator_bugs import EFFECT_CRASHES, NOT_RESUMED
+from tierfetch.tests.sim.planted.registry import shown_by
 
 pytestmark = [pytest.mark.simulated, pytest.mark.slow]
 
@@ -216,6 +219,14 @@ def crashes_at(version: int, number: int, monkeypatch: pytest.MonkeyPatch, *, is
         return crash.crashed is not None
 
 
+def crash_at_each(version: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Play the story with a crash at each effect, and return the number that there were, and one."""
+    number = 1
+    while crashes_at(version, number, monkeypatch, is_after=(number + version) % 2 == 0):
+        number += 1
+    return number
+
+
 async def _played(world: World, crash: Crash, cluster: Cluster, version: int) -> None:
     await play(world, crash, Story(world, cluster, version), cluster)
 
@@ -226,7 +237,10 @@ def test_T1_a_transaction_is_whole_whichever_effect_its_coordinator_crashes_at(
     monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Before and after take turns, so that each version crashes before what the other one crashes after."""
-    number = 1
-    while crashes_at(version, number, monkeypatch, is_after=(number + version) % 2 == 0):
-        number += 1
-    assert number > 30
+    assert crash_at_each(version, monkeypatch) > 30
+
+
+@pytest.mark.timeout(600)
+def test_T1_a_coordinator_that_does_not_resume_what_was_decided_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with shown_by(EFFECT_CRASHES)[NOT_RESUMED](), pytest.raises(TimeLimitError):
+        crash_at_each(2, monkeypatch)

@@ -19,6 +19,8 @@ from tierfetch.tests.broker.groups.stage import (
     Stage,
     stable_pair,
 )
+from tierfetch.tests.sim.planted.coordinator_bugs import GROUPS, PAST_GENERATION
+from tierfetch.tests.sim.planted.registry import shown_by
 
 STABLE, EMPTY = GroupState.STABLE, GroupState.EMPTY
 PREPARING, COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
@@ -386,6 +388,11 @@ def test_who_may_commit(stage: Stage) -> None:
     assert commit(stage, "a-1", 1, in_transaction=True) == "ILLEGAL_GENERATION"
     stage.group.die()
     assert commit(stage, "a-1", 2) == "COORDINATOR_NOT_AVAILABLE"
+
+
+def test_commits_of_a_past_generation_are_found(stage: Stage) -> None:
+    with shown_by(GROUPS)[PAST_GENERATION](), pytest.raises(AssertionError):
+        test_who_may_commit(stage)
 
 
 def test_a_commit_keeps_a_member_alive(stage: Stage) -> None:

@@ -18,14 +18,19 @@ from tierfetch.protocol.topics import TopicPartition
 from tierfetch.sim.faults.schedule import FaultKind
 from tierfetch.tests.sim.planted.registry import planted
 
+GROUPS = "tests/broker/groups/test_group.py"
+EFFECT_CRASHES = "tests/sim/test_effect_crashes.py"
+PAST_GENERATION = "offsets of a past generation are committed"
+NOT_RESUMED = "the next coordinator does not finish a transaction"
 CHANGES = (FaultKind.MOVE_LEADER, FaultKind.PROCESS_CRASH, FaultKind.MACHINE_CRASH, FaultKind.PARTITION)
 """What gives a group or a transactional id another coordinator."""
 
 
 @planted(
-    "offsets of a past generation are committed",
+    PAST_GENERATION,
     file="broker/groups/core/group.py",
     scenario="workers",
+    shown_by=GROUPS,
     faults=(FaultKind.PAUSE, *CHANGES),
     workers=(2, 3),
     classic_group=(True,),
@@ -74,9 +79,10 @@ def marker_missing() -> Iterator[None]:
 
 
 @planted(
-    "the next coordinator does not finish a transaction",
+    NOT_RESUMED,
     file="broker/transactions/core/transaction.py",
     scenario="workers",
+    shown_by=EFFECT_CRASHES,
     faults=CHANGES,
     workers=(1, 2, 3),
 )
