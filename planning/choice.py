@@ -94,7 +94,7 @@ def picked(cost: Floats, weight: Floats, count: int, mixed: Mixture) -> Indexes:
 
 
 def lowest(values: Floats, count: int) -> Indexes:
-    """Places of the `count` lowest, or of all, in their order; of equal ones the first. (`argpartition` chooses among
+    """Places of the `count` lowest, or of all, in their order; of equals an even sample. (`argpartition` chooses among
     equals as the processor's vector instructions do, and plans are the same on all machines.)
     """
     if count >= len(values):
@@ -103,7 +103,8 @@ def lowest(values: Floats, count: int) -> Indexes:
         return np.zeros(0, dtype=np.int64)
     highest = np.partition(values, count - 1)[count - 1]
     is_chosen = values < highest
-    is_chosen[np.flatnonzero(values == highest)[: count - np.count_nonzero(is_chosen)]] = True
+    equal = np.flatnonzero(values == highest)
+    is_chosen[equal[np.linspace(0, len(equal) - 1, count - np.count_nonzero(is_chosen)).astype(int)]] = True
     return np.flatnonzero(is_chosen)
 
 
