@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from tierfetch.cli.options import table_console
 from tierfetch.model import Calibrations, MachineRates, System
@@ -24,7 +23,7 @@ from .judge import RUNS_MIN
 from .live import LiveLabs
 from .progress import Left, budget_rows, left, time_rows
 from .record import Record
-from .report import markdown, print_tables
+from .report import markdown, print_tables, table_of
 from .scenario import CALIBRATION, NETWORKS, TESTS, Scenario
 from .session import Session
 from .stage import Labs
@@ -182,12 +181,12 @@ class Work:
 
 def _carry_out(record: Record, works: Sequence[Work], console: Console) -> None:
     """All that is left: first how long it will take, and then what came of it; if it is stopped, what is left then."""
-    console.print(_table(budget_rows([each.left for each in works]), "how long it will take"))
+    console.print(table_of(budget_rows([each.left for each in works]), "how long it will take"))
     with _saying_what_is_left(record, works, console):
         for work in works:
             work.do()
     print_tables(record, console, max((each.runs for each in works), default=1))
-    console.print(_table(time_rows([*record.calibration_runs, *record.tests]), "where the time of the session went"))
+    console.print(table_of(time_rows([*record.calibration_runs, *record.tests]), "where the time of the session went"))
 
 
 def _document(path: Path, docs: Path, console: Console) -> None:
@@ -248,15 +247,6 @@ def _saying_what_is_left(record: Record, works: Sequence[Work], console: Console
         for work in works:
             console.print(f"  {work.left.text}", highlight=False)
         raise
-
-
-def _table(lines: Iterable[tuple[str, ...]], title: str) -> Table:
-    """Return lines, of which the first are the headings, under a title."""
-    headings, *rows = lines
-    table = Table(*headings, title=title)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def _check_networks(scenarios: Sequence[Scenario]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -48,7 +48,8 @@ def judgements(record: Record, system: System, runs_min: int = RUNS_MIN) -> list
 
 
 def print_tables(record: Record, console: Console, runs_min: int) -> None:
-    _print_table(console, list(aim_rows(record, runs_min)), "the aims, and what was reached")
+    if rows := list(aim_rows(record, runs_min)):
+        console.print(table_of(rows, "the aims, and what was reached"))
     for system in SYSTEMS:
         found = judgements(record, system, runs_min)
         if not any(entry.system == system for entry in record.tests):
@@ -58,20 +59,20 @@ def print_tables(record: Record, console: Console, runs_min: int) -> None:
             table.add_row(*_cells(entry, each), style=_STYLES.get(each.verdict))
         console.print(table)
         console.print(_sentence(record, system, found))
-        _print_table(console, list(breakdown_rows(found)), f"{NAMES[system]}: {_BREAKDOWN}")
+        if rows := list(breakdown_rows(found)):
+            console.print(table_of(rows, f"{NAMES[system]}: {_BREAKDOWN}"))
     for entry in (*record.calibration_runs, *record.tests):
         if entry.failure:
             console.print(f"[red]{entry.system}, {entry.scenario.name}: {entry.failure}[/]")
 
 
-def _print_table(console: Console, rows: Sequence[tuple[str, ...]], title: str) -> None:
-    """Print rows below the first one, which are the headings; nothing if there are none."""
-    if not rows:
-        return
-    table = Table(*rows[0], title=title)
-    for row in rows[1:]:
+def table_of(lines: Iterable[tuple[str, ...]], title: str) -> Table:
+    """Return lines, of which the first are the headings, under a title."""
+    headings, *rows = lines
+    table = Table(*headings, title=title)
+    for row in rows:
         table.add_row(*row)
-    console.print(table)
+    return table
 
 
 def _cells(entry: Entry, each: Judgement) -> tuple[str, ...]:

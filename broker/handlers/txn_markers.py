@@ -6,8 +6,8 @@ also where that takes longer than the request waits: an administrator's abort ma
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ from ...protocol.messages.producers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, done_within, for_each
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, for_each
 from ...protocol.records import ControlType, EndTransactionMarker, build_end_transaction_batch
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
@@ -117,19 +117,16 @@ async def _once_committed(partition: Partition, appended: LogAppendInfo, ended: 
     """Call `ended` once what was appended is committed, and return what a request is answered that waits for that."""
     try:
         committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
-        if committed is not None:
-            await done_within(committed, COMMIT_TIMEOUT_S)
+        if committed is None:
+            ended()
+            return ErrorCode.none
+        committed.add_done_callback(lambda done: None if done.exception() else ended())
+        await asyncio.wait([committed], timeout=COMMIT_TIMEOUT_S)
+        if not committed.done():
+            return ErrorCode.request_timed_out
+        committed.result()
     except KafkaError as error:
         return error.code
-    except TimeoutError:
-        with suppress(KafkaError):
-            committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
-            if committed is not None:
-                committed.add_done_callback(lambda late: None if late.exception() else ended())
-            else:
-                ended()
-        return ErrorCode.request_timed_out
-    ended()
     return ErrorCode.none
 
 
