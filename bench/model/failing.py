@@ -19,17 +19,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from confluent_kafka import ElectionType, TopicPartition
+import confluent_kafka
+from confluent_kafka import ElectionType
 
 from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.local import poll
 from tierfetch.model import Death
+from tierfetch.protocol import TopicPartition
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, admin
 from .lab import FOLLOWER, LEADER, Lab
-from .scenario import Place, Scenario
+from .scenario import Scenario
 from .timing import Timing
 from .topics import wait_in_sync
 
@@ -98,10 +100,10 @@ def _dead(lab: Lab, death: Death) -> Iterator[None]:
             lab.cluster.start(FOLLOWER)
 
 
-def _lead_again(lab: Lab, layout: Mapping[Place, Collection[int]]) -> None:
+def _lead_again(lab: Lab, layout: Mapping[TopicPartition, Collection[int]]) -> None:
     wait_in_sync(lab, layout)
     client = admin(lab.cluster, LEADER)
-    parts = [TopicPartition(*place) for place in layout]
+    parts = [confluent_kafka.TopicPartition(each.topic, each.partition) for each in layout]
     for _ in poll(STEP_TIMEOUT_S, f"broker {FOLLOWER} to lead again", FENCED_LOOK_S):
         client.elect_leaders(ElectionType.PREFERRED, parts).result(STEP_TIMEOUT_S)
         found = client.list_topics(timeout=10).topics

@@ -30,11 +30,12 @@ from tierfetch.model import (
     seconds_of,
     unavailable_range,
 )
+from tierfetch.protocol import TopicPartition
 
 from ..workload import log_bytes
 from .lab import FOLLOWER, HEARTBEAT_S, INTERNAL_TOPIC, SESSION_S, Lab
 from .moving import Planned
-from .scenario import Place, Scenario
+from .scenario import Scenario
 
 WINDOW_S: Final = 3.0
 WIRE_SHARE: Final = 1448 / 1514
@@ -89,11 +90,11 @@ def consume_what_is_produced(document: dict[str, Any]) -> None:
             partition["consume_bytes_per_s"] = partition["produce_bytes_per_s"]
 
 
-def say_who_lags(document: dict[str, Any], broker: int, held: Mapping[Place, int]) -> None:
+def say_who_lags(document: dict[str, Any], broker: int, held: Mapping[TopicPartition, int]) -> None:
     """Add what this broker, which holds so many bytes of each partition, still has to copy."""
     for topic in document["topics"]:
         for partition in topic["partitions"]:
-            place = Place(topic["name"], partition["index"])
+            place = TopicPartition(topic["name"], partition["index"])
             if place in held and broker not in partition["isr"]:
                 missing = max(0, partition["local_bytes"] - held[place])
                 partition["lags"] = [{"broker": broker, "bytes": missing}]

@@ -24,14 +24,14 @@ from tierfetch.cli.cluster_session import run as run_admin
 from tierfetch.cli.local.nodes import TIERFETCH
 from tierfetch.model import ClusterArrays, Inventory
 from tierfetch.planning import Goal, PlanFile, PlannedPartition, PlanOptions, ReplicaPlan, plan_file_of, plan_replicas
-from tierfetch.protocol import OperatorError, RetriableError
+from tierfetch.protocol import OperatorError, RetriableError, TopicPartition
 
 from ..measure import cpu_seconds
 from ..workload import STEP_TIMEOUT_S, log_bytes
 from .breakdown import Trace, moved_rows, whole_rows
 from .lab import Lab
 from .replacement import load
-from .scenario import Kind, Place, Scenario, ending_of
+from .scenario import Kind, Scenario, ending_of
 from .timing import Timing
 from .traces import Logs, Said, trace_of
 
@@ -40,6 +40,9 @@ MOVE_TIMEOUT_S: Final = 180.0
 SETTLE_S: Final = 1.0
 SAID_MAX: Final = 2_000
 """Characters of what a command said that an error repeats."""
+
+Brokers = Mapping[TopicPartition, frozenset[int]]
+"""Those of each partition."""
 
 
 class NothingMovesError(OperatorError):
@@ -106,8 +109,8 @@ def for_topics(file: PlanFile, topic: str) -> PlanFile:
 class Course:
     """When each partition's move was ordered, and had ended, as it was seen; `time.time()`."""
 
-    ordered_s: Mapping[Place, float]
-    ended_s: Mapping[Place, float]
+    ordered_s: Mapping[TopicPartition, float]
+    ended_s: Mapping[TopicPartition, float]
 
     @property
     def seconds(self) -> float:
@@ -118,20 +121,20 @@ class Course:
 class Watch:
     """What looks at the partitions of a plan come to. Pure: `look` is given what was seen, and when."""
 
-    before: Mapping[Place, frozenset[int]]
-    after: Mapping[Place, frozenset[int]]
-    ordered_s: dict[Place, float] = field(default_factory=dict)
-    ended_s: dict[Place, float] = field(default_factory=dict)
+    before: Brokers
+    after: Brokers
+    ordered_s: dict[TopicPartition, float] = field(default_factory=dict)
+    ended_s: dict[TopicPartition, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, layout: Mapping[Place, Sequence[int]], file: PlanFile) -> Watch:
+    def of(cls, layout: Mapping[TopicPartition, Sequence[int]], file: PlanFile) -> Watch:
         """Watch what changes brokers; a new order of replicas alone moves nothing."""
-        after = {_place(each): frozenset(each.replicas) for each in file.partitions}
+        after = {_partition_of(each): frozenset(each.replicas) for each in file.partitions}
         before = {place: frozenset(layout[place]) for place in after}
         moved = [place for place in after if after[place] != before[place]]
         return cls({each: before[each] for each in moved}, {each: after[each] for each in moved})
 
-    def look(self, replicas: Mapping[Place, frozenset[int]], isr: Mapping[Place, frozenset[int]], now_s: float) -> bool:
+    def look(self, replicas: Brokers, isr: Brokers, now_s: float) -> bool:
         """Return whether all have ended."""
         for place, target in self.after.items():
             if place not in self.ordered_s and replicas[place] != self.before[place]:
@@ -145,8 +148,8 @@ class Watch:
         return Course(self.ordered_s, self.ended_s)
 
 
-def _place(planned: PlannedPartition) -> Place:
-    return Place(planned.topic, planned.partition)
+def _partition_of(planned: PlannedPartition) -> TopicPartition:
+    return TopicPartition(planned.topic, planned.partition)
 
 
 def move(lab: Lab, scenario: Scenario, topic: str, file: PlanFile) -> Timing:
@@ -185,7 +188,7 @@ def _rows(
     watch: Watch, file: PlanFile, said: Mapping[tuple[int, str], Said]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return where the time of the last replica went, and that of all waves; `said` by broker and topic. Pure."""
-    waves = [{_place(file.partitions[number]) for number in wave} & watch.ended_s.keys() for wave in file.waves]
+    waves = [{_partition_of(file.partitions[number]) for number in wave} & watch.ended_s.keys() for wave in file.waves]
     last_of_waves = [
         _trace(watch, wave, max(wave, key=lambda place: watch.ended_s[place]), said) for wave in waves if wave
     ]
@@ -196,7 +199,9 @@ def _rows(
     return by_last, by_whole
 
 
-def _trace(watch: Watch, wave: Collection[Place], last: Place, said: Mapping[tuple[int, str], Said]) -> Trace:
+def _trace(
+    watch: Watch, wave: Collection[TopicPartition], last: TopicPartition, said: Mapping[tuple[int, str], Said]
+) -> Trace:
     """The trace of a wave's replica; its broker's first question in the wave is that of any replica there."""
     (broker, *_) = sorted(watch.after[last] - watch.before[last])
     with_it = [each for each in wave if broker in watch.after[each] - watch.before[each]]
@@ -255,7 +260,7 @@ async def _watched(
     deadline_s = time.monotonic() + MOVE_TIMEOUT_S
     while time.monotonic() < deadline_s:
         seen = (await found.cluster(topics, at=lab.address)).topics
-        parts = {Place(topic.name, part.partition_index): part for topic in seen for part in topic.partitions}
+        parts = {TopicPartition(topic.name, part.partition_index): part for topic in seen for part in topic.partitions}
         replicas = {place: frozenset(part.replica_nodes) for place, part in parts.items()}
         isr = {place: frozenset(part.isr_nodes) for place, part in parts.items()}
         if watch.look(replicas, isr, time.time()):

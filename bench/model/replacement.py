@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Final
 
-from tierfetch.protocol import RetriableError
+from tierfetch.protocol import RetriableError, TopicPartition
 
 from ..lab.child import CHILD, started
 from ..measure import cpu_seconds
@@ -19,7 +19,7 @@ from ..workload import STEP_TIMEOUT_S, admin, log_bytes
 from .breakdown import replaced_rows
 from .lab import FOLLOWER, LEADER, Lab
 from .producers import CONSUME, PRODUCING, topic_argument
-from .scenario import Place, Scenario
+from .scenario import Scenario
 from .timing import Timing
 from .topics import are_in_sync, catch_up, wait_in_sync, without
 from .traces import Logs, trace_of
@@ -94,7 +94,7 @@ def _rows(lab: Lab, logs: Logs, topics: Collection[str], began_s: float, took_s:
     """Where the time went until the last partition was in sync; `began_s` in unix seconds."""
     leaders = [each for each in lab.broker_ids if each != FOLLOWER]
     joined = {
-        Place(topic, number): at
+        TopicPartition(topic, number): at
         for topic in topics
         for leader in leaders
         for (number, who), at in logs.said(leader, topic).joined_s.items()
@@ -109,7 +109,7 @@ def _rows(lab: Lab, logs: Logs, topics: Collection[str], began_s: float, took_s:
     return {row.value: seconds for row, seconds in replaced_rows(trace, began_s, began_s + took_s).items()}
 
 
-def _watch(lab: Lab, topic: str, places: Collection[Place], looks_at_disk: bool) -> tuple[float, float, float]:
+def _watch(lab: Lab, topic: str, places: Collection[TopicPartition], looks_at_disk: bool) -> tuple[float, float, float]:
     """time.monotonic() of first data, of the last growth that was seen, and of the ISR."""
     client = admin(lab.cluster, LEADER)
     directory = lab.cluster.data_directory(FOLLOWER)

@@ -41,6 +41,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from tierfetch.model import Death, Policy, System
+from tierfetch.protocol import TopicPartition
 
 from ..lab.topology import Topology
 
@@ -89,13 +90,6 @@ class Policies(NamedTuple):
 
 COPY: Final = Policies(Policy.LOCAL_LOG_START, Policy.KAFKA)
 FROM_TIER: Final = Policies(Policy.TIER_FIRST, Policy.KAFKA_LAST_TIERED)
-
-
-class Place(NamedTuple):
-    """One partition of a topic."""
-
-    topic: str
-    partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,14 +220,14 @@ class Scenario:
         """Return whether the topic of this name is tiered."""
         return self.is_tiered and TOPIC_ENDINGS.index(ending_of(topic)) < self.topics - self.untiered_topics
 
-    def layout(self, prefix: str) -> dict[Place, list[int]]:
+    def layout(self, prefix: str) -> dict[TopicPartition, list[int]]:
         """Return the replicas of each partition before anything happens, the leader first."""
         names = self.topic_names(prefix)
-        found: dict[Place, list[int]] = {}
+        found: dict[TopicPartition, list[int]] = {}
         for number, replicas in enumerate(self.assignment):
             topic = number * self.topics // self.partitions
             first = -(-topic * self.partitions // self.topics)
-            found[Place(names[topic], number - first)] = replicas
+            found[TopicPartition(names[topic], number - first)] = replicas
         return found
 
     def by_topic(self, prefix: str) -> dict[str, list[list[int]]]:

@@ -15,11 +15,12 @@ from confluent_kafka.admin import AdminClient
 
 from tierfetch.cli.local import poll
 from tierfetch.model import Policy
+from tierfetch.protocol import TopicPartition
 
 from ..workload import STEP_TIMEOUT_S, admin, create_topic, log_bytes, produce, wait_at_rest, wait_isr
 from .lab import Lab, wait_complete
 from .producers import RECORD_BYTES
-from .scenario import BOUNDED_LOCAL_BYTES, Place, Scenario
+from .scenario import BOUNDED_LOCAL_BYTES, Scenario
 
 CALM_LOOKS: Final = 8
 CALM_INTERVAL_S: Final = 0.4
@@ -70,7 +71,7 @@ def prepared(lab: Lab, scenario: Scenario, topic: str) -> None:
 
 
 def _filled(
-    lab: Lab, scenario: Scenario, topic: str, total_bytes: int, in_sync: Mapping[Place, Collection[int]]
+    lab: Lab, scenario: Scenario, topic: str, total_bytes: int, in_sync: Mapping[TopicPartition, Collection[int]]
 ) -> None:
     """Write so much, evenly, and wait until tier and disks are at rest and these brokers are in sync."""
     for name, assignment in scenario.by_topic(topic).items():
@@ -97,12 +98,12 @@ def catch_up(lab: Lab, scenario: Scenario) -> None:
         os.kill(lab.cluster.process(scenario.laggard).pid, signal.SIGCONT)
 
 
-def without(layout: Mapping[Place, Iterable[int]], *brokers: int) -> dict[Place, set[int]]:
+def without(layout: Mapping[TopicPartition, Iterable[int]], *brokers: int) -> dict[TopicPartition, set[int]]:
     """Return the replicas on other brokers than these."""
     return {place: {each for each in replicas if each not in brokers} for place, replicas in layout.items()}
 
 
-def wait_in_sync(lab: Lab, wanted: Mapping[Place, Collection[int]]) -> float:
+def wait_in_sync(lab: Lab, wanted: Mapping[TopicPartition, Collection[int]]) -> float:
     """Until every partition has exactly this ISR; returns time.monotonic() when that was seen of the last one."""
     by_topic: dict[str, dict[int, set[int]]] = {}
     for place, brokers in wanted.items():
@@ -110,7 +111,7 @@ def wait_in_sync(lab: Lab, wanted: Mapping[Place, Collection[int]]) -> float:
     return max(wait_isr(lab.cluster, each, name) for name, each in by_topic.items())
 
 
-def are_in_sync(client: AdminClient, places: Iterable[Place], broker: int) -> bool:
+def are_in_sync(client: AdminClient, places: Iterable[TopicPartition], broker: int) -> bool:
     """Return whether the broker is in the ISR of all of these, as one look finds them."""
     found = client.list_topics(timeout=10).topics
     return all(broker in found[each.topic].partitions[each.partition].isrs for each in places)

@@ -27,10 +27,11 @@ from tierfetch.bench.model.forecast import failover_forecast
 from tierfetch.bench.model.judge import Aim, Sureness, Verdict, drawn_aim, judged, summary, sureness
 from tierfetch.bench.model.lab import HEARTBEAT_S, SESSION_S, internal_replicas
 from tierfetch.bench.model.report import drawn_sentence
-from tierfetch.bench.model.scenario import COPY, FROM_TIER, Kind, Place, Scenario
+from tierfetch.bench.model.scenario import COPY, FROM_TIER, Kind, Scenario
 from tierfetch.bench.model.spread import Series, spread_of
 from tierfetch.bench.model.topics import topic_configs, without
 from tierfetch.model import Calibrations, Spread, System
+from tierfetch.protocol import TopicPartition
 
 
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 20), more=st.integers(0, 20))
@@ -145,7 +146,8 @@ def test_a_drawn_scenario_says_its_topics_racks_tier_and_who_is_behind() -> None
 
 def test_partitions_are_spread_over_topics_of_which_the_last_may_have_no_tier() -> None:
     found = Scenario(name="x", total_mb=9, partitions=5, topics=2, untiered_topics=1)
-    assert list(found.layout("s")) == [("s", 0), ("s", 1), ("s", 2), ("s-b", 0), ("s-b", 1)]
+    expected = [("s", 0), ("s", 1), ("s", 2), ("s-b", 0), ("s-b", 1)]
+    assert list(found.layout("s")) == [TopicPartition(*each) for each in expected]
     assert {name: len(each) for name, each in found.by_topic("s").items()} == {"s": 3, "s-b": 2}
     assert [found.has_tier(name) for name in found.topic_names("s")] == [True, False]
     assert "remote.storage.enable" in topic_configs(found, "s")
@@ -156,7 +158,7 @@ def test_partitions_are_spread_over_topics_of_which_the_last_may_have_no_tier() 
 def test_who_is_behind_follows_everything_and_leads_nothing() -> None:
     found = Scenario(name="x", total_mb=9, partitions=3, is_tiered=False, brokers=5, racks=2, behind_mb=4)
     assert found.assignment == [[1, 2, 5], [3, 2, 5], [1, 2, 5]], "broker 4 is in the rack of broker 2"
-    assert without(found.layout("t"), 2, 5)[Place("t", 1)] == {3}
+    assert without(found.layout("t"), 2, 5)[TopicPartition("t", 1)] == {3}
     assert internal_replicas(found) == 3, "one of three is neither wiped nor frozen"
     assert internal_replicas(replace(found, behind_mb=0)) == 2
 

@@ -19,13 +19,13 @@ from tierfetch.bench.model.scenario import (
     STORE,
     TESTS,
     Kind,
-    Place,
     Policies,
     Scenario,
 )
 from tierfetch.model.calibration import Calibrations, MachineRates
 from tierfetch.model.inventory import Inventory
 from tierfetch.model.inventory_parts import Policy
+from tierfetch.protocol import TopicPartition
 
 from .test_fit import TRUE, as_the_formula_has_it
 
@@ -217,7 +217,7 @@ def test_the_lab_says_who_is_behind_and_by_how_much() -> None:
             {"name": "internal", "partitions": [{"index": 0, "isr": [1], "local_bytes": 9}]},
         ]
     }
-    say_who_lags(document, 3, {Place("t", 0): 20, Place("t", 1): 7})
+    say_who_lags(document, 3, {TopicPartition("t", 0): 20, TopicPartition("t", 1): 7})
     first, internal = document["topics"]
     assert [each.get("lags") for each in first["partitions"]] == [[{"broker": 3, "bytes": 30}], None]
     assert "lags" not in internal["partitions"][0]

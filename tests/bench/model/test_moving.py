@@ -10,9 +10,10 @@ import pytest
 from tierfetch.bench.model.draw import drawn
 from tierfetch.bench.model.forecast import known, rebalance_forecast
 from tierfetch.bench.model.moving import NothingMovesError, Watch, for_topics, planned
-from tierfetch.bench.model.scenario import CALIBRATION, Kind, Place, Scenario
+from tierfetch.bench.model.scenario import CALIBRATION, Kind, Scenario
 from tierfetch.model import Calibrations, Inventory
 from tierfetch.planning import PlanFile
+from tierfetch.protocol import TopicPartition
 
 from .test_fit import MOVED, TRUE, WAVES, as_the_formula_has_it_in_waves
 from .test_forecast import MACHINE
@@ -47,7 +48,7 @@ def inventory(scenario: Scenario) -> Inventory:
 def moves_of(scenario: Scenario, file: PlanFile) -> list[tuple[set[int], set[int]]]:
     """What goes and what comes, by partition."""
     layout = scenario.layout("t")
-    pairs = [(set(layout[Place(*each.key)]), set(each.replicas)) for each in file.partitions]
+    pairs = [(set(layout[TopicPartition(*each.key)]), set(each.replicas)) for each in file.partitions]
     return [(before - after, after - before) for before, after in pairs if before != after]
 
 
@@ -104,8 +105,8 @@ def test_a_plan_is_carried_over_to_a_topic_laid_out_alike() -> None:
     assert PlanFile.parse(other.to_text(), "x").waves == file.waves
 
 
-def sets(**by_number: set[int]) -> dict[Place, frozenset[int]]:
-    return {Place("t", int(number[1:])): frozenset(brokers) for number, brokers in by_number.items()}
+def sets(**by_number: set[int]) -> dict[TopicPartition, frozenset[int]]:
+    return {TopicPartition("t", int(number[1:])): frozenset(brokers) for number, brokers in by_number.items()}
 
 
 @pytest.mark.parametrize("number", range(40))
@@ -142,12 +143,14 @@ def test_a_move_is_timed_from_its_order_to_its_end_and_a_new_order_alone_is_none
             ]
         }
     )
-    watch = Watch.of({Place("t", 0): [1, 2], Place("t", 1): [2, 1], Place("t", 2): [1, 2]}, file)
+    watch = Watch.of(
+        {TopicPartition("t", 0): [1, 2], TopicPartition("t", 1): [2, 1], TopicPartition("t", 2): [1, 2]}, file
+    )
     assert not watch.look(sets(p0={1, 2}, p1={1, 2}, p2={1, 2}), sets(p0={1, 2}, p1={1, 2}, p2={1, 2}), 1.0)
     assert not watch.look(sets(p0={1, 2, 3}, p1={1, 2}, p2={1, 2}), sets(p0={1, 2}, p1={1, 2}, p2={1, 2}), 2.0)
     assert not watch.look(sets(p0={3, 2}, p1={1, 2}, p2={1, 2}), sets(p0={2}, p1={1, 2}, p2={1, 2}), 3.0), "not in sync"
     assert not watch.look(sets(p0={3, 2}, p1={1, 2}, p2={1, 2, 3}), sets(p0={2, 3}, p1={1, 2}, p2={1, 2}), 4.0)
     assert watch.look(sets(p0={3, 2}, p1={1, 2}, p2={1, 3}), sets(p0={2, 3}, p1={1, 2}, p2={1, 3}), 6.0)
     assert watch.course.seconds == 4.0
-    first, last = Place("t", 0), Place("t", 2)
+    first, last = TopicPartition("t", 0), TopicPartition("t", 2)
     assert (watch.ordered_s, watch.ended_s) == ({first: 2.0, last: 4.0}, {first: 4.0, last: 6.0})

@@ -12,9 +12,10 @@ import pytest
 
 from tierfetch.bench.model import failing, topics
 from tierfetch.bench.model.lab import FOLLOWER, LEADER, Lab
-from tierfetch.bench.model.scenario import COPY, FROM_TIER, Kind, Place, Scenario
+from tierfetch.bench.model.scenario import COPY, FROM_TIER, Kind, Scenario
 from tierfetch.cli.local import poll
 from tierfetch.model import Death
+from tierfetch.protocol import TopicPartition
 
 LAGS = Scenario(name="lags", total_mb=4, partitions=4, brokers=3, is_tiered=False, behind_mb=2)
 
@@ -183,5 +184,5 @@ def test_a_failover_that_cannot_begin_says_why(lab: Lab, kind: Kind, monkeypatch
 
 
 def test_what_is_left_without_some_brokers() -> None:
-    layout = {Place("t", 0): [LEADER, FOLLOWER, 3]}
-    assert topics.without(layout, FOLLOWER, 3) == {Place("t", 0): {LEADER}}
+    layout = {TopicPartition("t", 0): [LEADER, FOLLOWER, 3]}
+    assert topics.without(layout, FOLLOWER, 3) == {TopicPartition("t", 0): {LEADER}}
