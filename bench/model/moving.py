@@ -42,7 +42,7 @@ SAID_MAX: Final = 2_000
 """Characters of what a command said that an error repeats."""
 
 Brokers = Mapping[TopicPartition, frozenset[int]]
-"""Those of each partition."""
+"""The brokers that hold each partition."""
 
 
 class NothingMovesError(OperatorError):

@@ -56,6 +56,11 @@ def unheld(_: int) -> None:
     """Charge nothing, for a request that came over no connection."""
 
 
+def never_gone() -> bool:
+    """Return False, for a request that came over no connection."""
+    return False
+
+
 def unmuted(_: float) -> None:
     """Leave the connection as it is."""
 
@@ -67,7 +72,8 @@ class RequestContext:
     `peer` is the client's address with its port, `client_host` the address alone; `listener` is the listener's name.
     `request_bytes` is its size on the wire. `mute(seconds)` has the connection read nothing for so long; what must be
     answered is answered (KIP-219). `hold(bytes)` charges objects that are made of the request to its memory, which is
-    given back with it. `rights` has what a consumer may read, where that is limited.
+    given back with it. `is_gone()` says whether its client can no longer be answered. `rights` has what a consumer may
+    read, where that is limited.
     """
 
     api: ApiKey
@@ -83,6 +89,7 @@ class RequestContext:
     request_bytes: int = 0
     mute: Callable[[float], None] = unmuted
     hold: Callable[[int], None] = unheld
+    is_gone: Callable[[], bool] = never_gone
     rights: TopicRights | None = None
 
 

@@ -224,7 +224,7 @@ class ServerConnection(StreamProtocol):
 
     def _read_requests(self) -> None:
         """Start a handler for each whole request, as far as the limits allow; then read on or pause."""
-        if self._is_closing or self.transport.is_closing():
+        if self._is_closing or self.transport.is_closing() or self._is_abandoned():
             return
         frames = self.frames
         try:
@@ -253,6 +253,15 @@ class ServerConnection(StreamProtocol):
         if self._is_reading_paused:
             self._is_reading_paused = False
             self.transport.resume_reading()
+
+    def _is_abandoned(self) -> bool:
+        """Whether the peer went away while reading was paused. The connection is closed then: what it had sent before
+        would still be handled.
+        """
+        if not (self._is_reading_paused and self.is_cut_off()):
+            return False
+        self.transport.abort()
+        return True
 
     def _is_full(self) -> bool:
         """Whether the next request has to wait, for memory or until a response has left."""
@@ -366,6 +375,7 @@ class ServerConnection(StreamProtocol):
             request_bytes=memory.size,
             mute=self.mute,
             hold=memory.hold,
+            is_gone=self.is_cut_off,
         )
 
     async def _offer_versions(self, *_: object) -> ApiVersionsResponse:

@@ -4,8 +4,9 @@
                              --> the next, once the loop's share allows it --> ...      > one response
 
 A handler thus costs the loop as much as for a small request, and starts no further tasks. The APIs in `SPLITS` answer
-each element by itself, in Kafka too. What is named twice by a request that only asks is looked up once. A piece that
-fails as a whole ends the request with its error; what was changed before it stays changed.
+each element by itself, in Kafka too. What is named twice by a request that only asks is looked up once, and no piece of
+such a request is begun for a client that is gone. A piece that fails as a whole ends the request with its error; what
+was changed before it stays changed.
 
 A topic that is cut between two pieces is one topic in the response.
 """
@@ -18,7 +19,7 @@ from typing import Final, TypeVar
 
 from ...light_dataclass import dataclass
 from ..api import ApiKey
-from ..errors import ErrorCode
+from ..errors import ErrorCode, PeerError
 from ..messages.base import Message, ResponseT, replaced
 from ..messages.errors import WithError
 from .dispatch import Handler, RequestContext
@@ -42,6 +43,10 @@ class Split:
     inner_items: str | None = None
     inner_answers: str | None = None
     asks_only: bool = False
+
+
+class PeerGoneError(PeerError):
+    """The client cannot be answered any longer."""
 
 
 RequestT = TypeVar("RequestT", bound=Message)
@@ -103,9 +108,9 @@ async def answered_in_pieces(
     context: RequestContext,
     request: RequestT,
 ) -> ResponseT:
-    """Return the response to a large request; the one of `handler` if it names no elements. Raise TimeoutError, which
-    ends the connection, rather than begin a piece after `PIECES_S`: its client has given up, and may have sent newer
-    offsets to commit.
+    """Return the response to a large request; the one of `handler` if it names no elements. Raise PeerGoneError if
+    nobody waits for it, and TimeoutError, which ends the connection, rather than begin a piece after `PIECES_S`: its
+    client has given up, and may have sent newer offsets to commit.
     """
     items = getattr(request, split.items)
     if not items:
@@ -122,6 +127,8 @@ async def answered_in_pieces(
             continue
         if loop.time() > deadline_s:
             raise TimeoutError(f"{context.api.name}: its parts took longer than {PIECES_S:.0f} s")
+        if split.asks_only and context.is_gone():
+            raise PeerGoneError(f"{context.peer} has gone")
         response = await handler(context, replaced(request, **{split.items: tuple(piece)}))
         answers.add(getattr(response, split.answers))
         if isinstance(response, WithError) and response.error_code is not ErrorCode.none:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import select
 import socket
 import struct
 import sys
@@ -109,6 +110,19 @@ class StreamProtocol(asyncio.BufferedProtocol):
             return None
         (pending,) = struct.unpack("i", fcntl.ioctl(self._socket.fileno(), termios.FIONREAD, bytes(4)))
         return int(pending)
+
+    def is_cut_off(self) -> bool:
+        """Return whether nobody can read what is sent. The kernel knows it also while reading is paused, when asyncio
+        does not look.
+        """
+        if self.is_lost or self.transport.is_closing():
+            return True
+        connected = self.transport.get_extra_info("socket")
+        if connected is None:
+            return False
+        look = select.poll()
+        look.register(connected.fileno(), 0)  # a reset is told unasked; a peer that only writes no more is still there
+        return bool(look.poll(0))
 
     def _set_wake_bytes(self, connected: socket.socket) -> None:
         """Never more than must still come: less may follow. The end of the stream wakes in any case."""

@@ -36,7 +36,7 @@ ELEMENTS: Final = 20_000
 STEP_S_MAX: Final = 0.1
 ANSWER_S: Final = 10.0
 READ_BYTES: Final = 1 << 16
-SHOWN: Final = 5
+SHOWN: Final = 25
 PathOf = tuple[str, ...]
 
 

@@ -38,7 +38,14 @@ from tierfetch.protocol.messages.offsets import (
     ListOffsetsTopicResponse,
 )
 from tierfetch.protocol.messages.registry import request_class, response_class
-from tierfetch.protocol.messages.topics import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from tierfetch.protocol.messages.topics import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from tierfetch.protocol.net.dispatch import RequestContext
 from tierfetch.protocol.net.slicing import PIECE_ELEMENTS, SPLITS, answered_in_pieces, pieces
 from tierfetch.protocol.request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENTS_MAX
@@ -47,6 +54,7 @@ from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, Pr
 from tierfetch.protocol.wire.stepping import Steps
 from tierfetch.protocol.wire.steps import KEPT_BYTES_MAX, _Kept
 from tierfetch.tests.protocol.wire_fakes import Gate, joined, raw_peer, serving, until
+from tierfetch.tests.turns import turns
 
 CONTEXT = RequestContext(ApiKey.METADATA, 4, None, 1, "peer", "PLAINTEXT", 0.0)
 
@@ -268,6 +276,28 @@ async def test_nothing_begins_on_a_connection_before_a_large_request_is_answered
             assert len(gate.gates) == number + 1
             gate.gates[number].set_result(MetadataResponse(brokers=(), topics=()))
         assert [len(request.topics) for request in gate.requests] == [PIECE_ELEMENTS, PIECE_ELEMENTS, 1, 1]
+
+
+async def test_no_piece_that_only_asks_begins_for_a_peer_that_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    gate, changes = Gate(), Gate()
+    handlers = {ApiKey.METADATA: gate, ApiKey.DELETE_TOPICS: changes}
+    async with serving(handlers) as server, raw_peer(server.port) as peer, raw_peer(server.port) as other:
+        peer.send(ApiKey.METADATA, 4, 1, names(3 * PIECE_ELEMENTS))
+        deletions = tuple(DeleteTopicState(name=f"t{number}", topic_id=None) for number in range(3 * PIECE_ELEMENTS))
+        for number in range(2):
+            other.send(ApiKey.DELETE_TOPICS, 6, number, DeleteTopicsRequest(topics=deletions, timeout_ms=1))
+        await until(lambda: len(gate.gates) == len(changes.gates) == 1)
+        peer.reset()
+        other.reset()
+        await turns()
+        deleted = (DeletableTopicResult(name="t", topic_id=None),) * 5_000
+        gate.gates[0].set_result(MetadataResponse(brokers=(), topics=()))
+        for number in range(3):
+            await until(partial(lambda index: len(changes.gates) > index, number))
+            changes.gates[number].set_result(DeleteTopicsResponse(responses=deleted))
+        await until(lambda: not server.connections)
+    assert (len(gate.gates), len(changes.gates)) == (1, 3)
+    assert [record.exc_info for record in caplog.records if record.levelno >= logging.WARNING] == [None]
 
 
 async def test_a_large_group_assignment_is_answered() -> None:

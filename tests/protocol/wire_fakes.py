@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -138,6 +139,12 @@ class RawPeer:
     async def response(self, api: ApiKey, version: int) -> tuple[int, Any]:
         frame = memoryview(await self.frame())
         return codec.correlation_id_of(frame), codec.read_response(api, version, frame)
+
+    def reset(self) -> None:
+        """Be gone, with all that was not read."""
+        connected = self.writer.get_extra_info("socket")
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
 
     async def is_closed(self) -> bool:
         """Wait until the other side closes; False if bytes come instead."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from ....protocol import ErrorCode, KafkaError
 from ....protocol.authorization import undescribed_share_group
 from ....protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
@@ -48,7 +50,7 @@ from ....protocol.messages.share_groups import (
     ShareGroupHeartbeatResponseAssignment,
     ShareGroupHeartbeatResponseTopicPartitions,
 )
-from ....protocol.net import Portions, RequestContext, Slices
+from ....protocol.net import SLICED_ELEMENTS_MIN, Portions, RequestContext, Slices
 from ...groups.coordinator import GroupCoordinator, check_group_id, check_group_name
 from ...groups.core.consumer.records import Assignment
 from ...groups.core.share.assignor import SIMPLE
@@ -246,44 +248,46 @@ class ShareGroupHandlers:
     async def alter_offsets(
         self, _: RequestContext, request: AlterShareGroupOffsetsRequest
     ) -> AlterShareGroupOffsetsResponse:
-        topics, offsets = self._starts(request.topics)
+        topics, offsets = await self._starts(request.topics)
         try:
             groups = self._groups(request.group_id)
             failures = await groups.reset(request.group_id, topics, offsets)
         except KafkaError as error:
             return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message, responses=())
         image = self._coordinator.view.image
+        altered: list[AlterShareGroupOffsetsResponsePartition] = []
+        async for some in _sliced(request.topics):
+            altered += [
+                _altered(item.partition_index, self._failure(topic.topic_name, item.partition_index, failures))
+                for topic, item in some
+            ]
+        told = iter(altered)
         return AlterShareGroupOffsetsResponse(
             responses=tuple(
                 AlterShareGroupOffsetsResponseTopic(
                     topic_name=topic.topic_name,
                     topic_id=image.topics[topic.topic_name].topic_id if topic.topic_name in image.topics else None,
-                    partitions=tuple(
-                        _altered(each.partition_index, self._failure(topic.topic_name, each.partition_index, failures))
-                        for each in topic.partitions
-                    ),
+                    partitions=tuple(islice(told, len(topic.partitions))),
                 )
                 for topic in request.topics
             )
         )
 
-    def _starts(
-        self, asked: Iterable[AlterShareGroupOffsetsRequestTopic]
+    async def _starts(
+        self, asked: Sequence[AlterShareGroupOffsetsRequestTopic]
     ) -> tuple[dict[UUID, TopicStarts], dict[tuple[UUID, int], int]]:
         """Return the partitions that are there, and the offsets that they shall begin at."""
         image = self._coordinator.view.image
-        topics: dict[UUID, TopicStarts] = {}
         offsets: dict[tuple[UUID, int], int] = {}
-        for each in asked:
-            topic = image.topics.get(each.topic_name)
-            numbers = {item.partition_index: item.start_offset for item in each.partitions}
-            there = frozenset(number for number in numbers if topic is not None and number in topic.partitions)
-            if topic is not None and there:
-                # A topic may be named twice.
-                noted = topics.get(topic.topic_id)
-                topics[topic.topic_id] = TopicStarts(topic.name, there if noted is None else noted.partitions | there)
-                offsets |= {(topic.topic_id, number): numbers[number] for number in there}
-        return topics, offsets
+        numbers: dict[str, set[int]] = {}
+        async for some in _sliced(asked):
+            for named, item in some:
+                topic = image.topics.get(named.topic_name)
+                if topic is not None and item.partition_index in topic.partitions:
+                    offsets[topic.topic_id, item.partition_index] = item.start_offset
+                    numbers.setdefault(topic.name, set()).add(item.partition_index)
+        starts = {image.topics[name].topic_id: TopicStarts(name, frozenset(held)) for name, held in numbers.items()}
+        return starts, offsets
 
     def _failure(self, name: str, number: int, failures: Mapping[tuple[UUID, int], KafkaError]) -> KafkaError | None:
         topic = self._coordinator.view.image.topics.get(name)
@@ -382,6 +386,15 @@ def _no_offset(number: int, error: KafkaError | None) -> DescribeShareGroupOffse
         leader_epoch=NO_EPOCH,
         error_code=ErrorCode.none if error is None else error.code,
         error_message=None if error is None else error.message,
+    )
+
+
+def _sliced(
+    topics: Iterable[AlterShareGroupOffsetsRequestTopic],
+) -> Slices[tuple[AlterShareGroupOffsetsRequestTopic, AlterShareGroupOffsetsRequestPartition]]:
+    """Return every partition with its topic, within the loop's share."""
+    return Slices(
+        ((topic, item) for topic in topics for item in topic.partitions), weight=OFFSET_COST, free=SLICED_ELEMENTS_MIN
     )
 
 

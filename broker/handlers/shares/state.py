@@ -14,7 +14,8 @@ DeleteShareGroupState, ReadShareGroupStateSummary.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
@@ -46,15 +47,17 @@ from ....protocol.messages.share_state import (
     WriteShareGroupStateResponsePartitionResult,
     WriteStateResult,
 )
-from ....protocol.net import RequestContext
+from ....protocol.net import SLICE_ELEMENTS, RequestContext, Slices
 from ...share_state.active_shard import ActiveShard
 from ...share_state.coordinator import ShareCoordinator
 from ...share_state.core.batches import NO_OFFSET, Batch
 from ...share_state.core.records import UNKNOWN_COUNT, ShareKey
 from ...share_state.core.state import Write
 
-AT_ONCE_MAX: Final = 1_000
-"""The partitions of one request that are under way at a time."""
+TASK_WEIGHT: Final = 5
+"""What the task of a partition costs on the loop, in elements of `pace`."""
+AT_ONCE_MAX: Final = SLICE_ELEMENTS // TASK_WEIGHT
+"""The partitions of one request that are under way at a time: a slice of them, whose records become one batch."""
 
 
 class _Partition(Protocol):
@@ -73,7 +76,7 @@ class _Topic(Protocol[PartitionT_co]):
     def topic_id(self) -> UUID | None: ...
 
     @property
-    def partitions(self) -> Iterable[PartitionT_co]: ...
+    def partitions(self) -> Sequence[PartitionT_co]: ...
 
 
 def no_share_groups() -> KafkaError:
@@ -216,32 +219,28 @@ class ShareStateHandlers:
 async def _answered(
     coordinator: ShareCoordinator,
     group_id: str,
-    topics: Iterable[_Topic[PartitionT]],
+    topics: Sequence[_Topic[PartitionT]],
     answer: Callable[[PartitionT, ShareKey], Awaitable[AnswerT]],
     refuse: Callable[[PartitionT, KafkaError], AnswerT],
     result: Callable[[UUID | None, tuple[AnswerT, ...]], ResultT],
 ) -> tuple[ResultT, ...]:
-    """Answer partition by partition, all at once: each waits for its record."""
+    """Answer partition by partition, `AT_ONCE_MAX` at once: each waits for its record."""
     is_enabled = coordinator.is_enabled
-    gate = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def one(topic_id: UUID | None, each: PartitionT) -> AnswerT:
-        async with gate:
-            try:
-                if not is_enabled:
-                    raise no_share_groups()
-                return await answer(each, _key(group_id, topic_id, each.partition))
-            except KafkaError as error:
-                return refuse(each, error)
+        try:
+            if not is_enabled:
+                raise no_share_groups()
+            return await answer(each, _key(group_id, topic_id, each.partition))
+        except KafkaError as error:
+            return refuse(each, error)
 
-    return tuple(
-        [
-            result(
-                topic.topic_id, tuple(await asyncio.gather(*(one(topic.topic_id, each) for each in topic.partitions)))
-            )
-            for topic in topics
-        ]
-    )
+    asked = ((topic.topic_id, each) for topic in topics for each in topic.partitions)
+    answers: list[AnswerT] = []
+    async for some in Slices(asked, weight=TASK_WEIGHT, free=AT_ONCE_MAX):
+        answers += await asyncio.gather(*(one(topic_id, each) for topic_id, each in some))
+    given = iter(answers)
+    return tuple([result(topic.topic_id, tuple(islice(given, len(topic.partitions)))) for topic in topics])
 
 
 def _key(group_id: str, topic_id: UUID | None, partition: int) -> ShareKey:
