@@ -87,6 +87,12 @@ class BodyCodec(Protocol[RequestT, AnswerT]):
     def read_response_steps(self, reader: Reader, version: int) -> Steps[AnswerT]: ...
 
 
+class _ApiCodec(BodyCodec[Message, Message], Protocol):
+    """Requests are written in one go, or in steps."""
+
+    def written_request_steps(self, writer: Writer, request: Message, version: int) -> Steps[None]: ...
+
+
 class _MessageCodec:
     """The codec of an API whose messages have a class, by the schemas of its versions."""
 
@@ -101,6 +107,11 @@ class _MessageCodec:
         cls = request_class(self._api)
         write = message_writer(cls, self._api.request_type(version))
         write(writer, lowered(_checked(cls, request), version))
+
+    def written_request_steps(self, writer: Writer, request: Message, version: int) -> Steps[None]:
+        cls = request_class(self._api)
+        write = stepping_writer(cls, self._api.request_type(version))
+        yield from write(writer, lowered(_checked(cls, request), version))
 
     def read_response_steps(self, reader: Reader, version: int) -> Steps[Message]:
         read = stepping_reader(response_class(self._api), self._api.response_type(version))
@@ -129,6 +140,10 @@ class _RecordsCodec(Generic[RequestT, AnswerT]):
 
     def write_request(self, writer: Writer, request: Message, version: int) -> None:
         self._codec.write_request(writer, _checked(self._request, request), version)
+
+    def written_request_steps(self, writer: Writer, request: Message, version: int) -> Steps[None]:
+        self.write_request(writer, request, version)
+        yield from ()
 
     def response_steps(self, writer: Writer, response: Message, version: int) -> Steps[None]:
         return self._codec.response_steps(writer, _checked(self._response, response), version)
@@ -171,7 +186,7 @@ class _Format(NamedTuple):
 
 _PRODUCE: Final = _RecordsCodec(produce_wire, produce_wire.ProduceRequest, produce_wire.ProduceResponse)
 _FETCH: Final = _RecordsCodec(fetch_wire, fetch_messages.FetchRequest, fetch_messages.FetchResponse)
-_CODECS: Final[Mapping[ApiKey, BodyCodec[Message, Message]]] = {
+_CODECS: Final[Mapping[ApiKey, _ApiCodec]] = {
     **{api: _MessageCodec(api) for api in MESSAGES},
     ApiKey.PRODUCE: _PRODUCE,
     ApiKey.FETCH: _FETCH,
@@ -221,12 +236,23 @@ def request_body_steps(header: RequestHeader, reader: Reader) -> Steps[Message]:
 
 def write_request(header: RequestHeader, body: Message) -> list[Part]:
     """The whole frame, size included."""
-    api, version = header.api, header.api_version
-    start, flexible = _request_start(api, version, header.client_id)
+    writer = _request_writer(header)
+    _CODECS[header.api].write_request(writer, body, header.api_version)
+    return writer.finish_frame()
+
+
+def request_steps(header: RequestHeader, body: Message) -> Steps[list[Part]]:
+    """Write the frame that `write_request` returns, in steps; those of APIs that carry records in one."""
+    writer = _request_writer(header)
+    yield from _CODECS[header.api].written_request_steps(writer, body, header.api_version)
+    return writer.finish_frame()
+
+
+def _request_writer(header: RequestHeader) -> Writer:
+    start, flexible = _request_start(header.api, header.api_version, header.client_id)
     writer = Writer(start, flexible=flexible)
     INT32.pack_into(writer.out, _CORRELATION_ID_AT, header.correlation_id)
-    _CODECS[api].write_request(writer, body, version)
-    return writer.finish_frame()
+    return writer
 
 
 @lru_cache(REQUEST_STARTS_MAX)

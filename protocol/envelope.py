@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from ..security import KafkaPrincipal
 from .api import ApiKey
-from .codec import RequestHeader, response_body_steps, write_request
+from .codec import RequestHeader, request_steps, response_body_steps
 from .errors import ErrorCode, KafkaError
 from .messages.base import Request, ResponseT
 from .messages.brokers import EnvelopeRequest, EnvelopeResponse
@@ -34,11 +34,12 @@ class EnvelopeError(KafkaError):
     """The forwarding itself failed, not the request."""
 
 
-def wrapped_in_envelope(request: Request[ResponseT], version: int, client: RequestContext) -> EnvelopeRequest:
-    """Return the Envelope of a client's request, in a version that the controller knows."""
+def wrapped_in_envelope(request: Request[ResponseT], version: int, client: RequestContext) -> Steps[EnvelopeRequest]:
+    """Write the Envelope of a client's request in steps, in a version that the controller knows."""
     header = RequestHeader(ApiKey(request.api_key), version, _CORRELATION_ID, client.client_id)
+    parts = yield from request_steps(header, request)
     return EnvelopeRequest(
-        request_data=joined_parts(write_request(header, request))[SIZE_BYTES:],
+        request_data=joined_parts(parts)[SIZE_BYTES:],
         request_principal=principal_bytes(client.principal),
         client_host_address=_address_bytes(client.client_host),
     )

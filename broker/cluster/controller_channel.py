@@ -91,7 +91,8 @@ class ControllerChannel:
             async with asyncio.timeout(attempt_timeout_s):
                 connection = await self._client.connection(address)
                 version = connection.version_of(ApiKey(request.api_key), client.api_version)
-                response = await connection.send(wrapped_in_envelope(request, version, client))
+                envelope = await exhausted(wrapped_in_envelope(request, version, client))
+                response = await connection.send(envelope)
                 return await exhausted(response_in_envelope(request, version, response))
 
         return await self._ask(request, attempt, timeout_s)

@@ -116,10 +116,13 @@ class ProduceHandler:
                     )
             self._to_start += 1
             asyncio.get_running_loop().call_soon(self._have_started)  # its turn comes after that of the tasks
-        return tuple(
-            ProduceTopicResponse(tuple(map(_result, topic_answers)), topic.topic, topic.topic_id)
-            for topic, topic_answers in zip(request.topics, answers, strict=True)
-        )
+        responses: list[ProduceTopicResponse] = []
+        async for pairs in Slices(zip(request.topics, answers, strict=True), free=SLICED_ELEMENTS_MIN):
+            responses += [
+                ProduceTopicResponse(tuple(map(_result, topic_answers)), topic.topic, topic.topic_id)
+                for topic, topic_answers in pairs
+            ]
+        return tuple(responses)
 
     def _start(
         self,

@@ -56,7 +56,7 @@ def unheld(_: int) -> None:
     """Charge nothing, for a request that came over no connection."""
 
 
-def never_gone() -> bool:
+def never_closed() -> bool:
     """Return False, for a request that came over no connection."""
     return False
 
@@ -72,7 +72,7 @@ class RequestContext:
     `peer` is the client's address with its port, `client_host` the address alone; `listener` is the listener's name.
     `request_bytes` is its size on the wire. `mute(seconds)` has the connection read nothing for so long; what must be
     answered is answered (KIP-219). `hold(bytes)` charges objects that are made of the request to its memory, which is
-    given back with it. `is_gone()` says whether its client can no longer be answered. `rights` has what a consumer may
+    given back with it. `is_closed()` says whether its connection is closed. `rights` has what a consumer may
     read, where that is limited.
     """
 
@@ -89,7 +89,7 @@ class RequestContext:
     request_bytes: int = 0
     mute: Callable[[float], None] = unmuted
     hold: Callable[[int], None] = unheld
-    is_gone: Callable[[], bool] = never_gone
+    is_closed: Callable[[], bool] = never_closed
     rights: TopicRights | None = None
 
 

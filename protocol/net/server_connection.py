@@ -375,7 +375,7 @@ class ServerConnection(StreamProtocol):
             request_bytes=memory.size,
             mute=self.mute,
             hold=memory.hold,
-            is_gone=self.is_cut_off,
+            is_closed=self.is_cut_off,
         )
 
     async def _offer_versions(self, *_: object) -> ApiVersionsResponse:

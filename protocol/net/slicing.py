@@ -5,8 +5,8 @@
 
 A handler thus costs the loop as much as for a small request, and starts no further tasks. The APIs in `SPLITS` answer
 each element by itself, in Kafka too. What is named twice by a request that only asks is looked up once, and no piece of
-such a request is begun for a client that is gone. A piece that fails as a whole ends the request with its error; what
-was changed before it stays changed.
+such a request is begun once its connection is closed. A piece that fails as a whole ends the request with its error;
+what was changed before it stays changed.
 
 A topic that is cut between two pieces is one topic in the response.
 """
@@ -45,8 +45,8 @@ class Split:
     asks_only: bool = False
 
 
-class PeerGoneError(PeerError):
-    """The client cannot be answered any longer."""
+class ConnectionClosedError(PeerError):
+    """The connection is closed: the client cannot be answered."""
 
 
 RequestT = TypeVar("RequestT", bound=Message)
@@ -75,6 +75,7 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
     ApiKey.ELECT_LEADERS: Split("topic_partitions", "replica_election_results", "partitions", "partition_result"),
     ApiKey.FIND_COORDINATOR: Split("coordinator_keys", "coordinators", asks_only=True),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Split("resources", "responses"),
+    ApiKey.LEAVE_GROUP: Split("members", "members"),
     ApiKey.LIST_OFFSETS: Split("topics", "topics", *_PARTITIONS, asks_only=True),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Split("topics", "topics", "partition_indexes", "partitions", asks_only=True),
     ApiKey.METADATA: Split("topics", "topics", asks_only=True),
@@ -108,9 +109,9 @@ async def answered_in_pieces(
     context: RequestContext,
     request: RequestT,
 ) -> ResponseT:
-    """Return the response to a large request; the one of `handler` if it names no elements. Raise PeerGoneError if
-    nobody waits for it, and TimeoutError, which ends the connection, rather than begin a piece after `PIECES_S`: its
-    client has given up, and may have sent newer offsets to commit.
+    """Return the response to a large request; the one of `handler` if it names no elements. Raise
+    ConnectionClosedError where no client waits for it, and TimeoutError, which ends the connection, rather than begin a
+    piece after `PIECES_S`: its client has given up, and may have sent newer offsets to commit.
     """
     items = getattr(request, split.items)
     if not items:
@@ -127,8 +128,8 @@ async def answered_in_pieces(
             continue
         if loop.time() > deadline_s:
             raise TimeoutError(f"{context.api.name}: its parts took longer than {PIECES_S:.0f} s")
-        if split.asks_only and context.is_gone():
-            raise PeerGoneError(f"{context.peer} has gone")
+        if split.asks_only and context.is_closed():
+            raise ConnectionClosedError(f"{context.peer} has closed its connection")
         response = await handler(context, replaced(request, **{split.items: tuple(piece)}))
         answers.add(getattr(response, split.answers))
         if isinstance(response, WithError) and response.error_code is not ErrorCode.none:

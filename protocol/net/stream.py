@@ -112,8 +112,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         return int(pending)
 
     def is_cut_off(self) -> bool:
-        """Return whether nobody can read what is sent. The kernel knows it also while reading is paused, when asyncio
-        does not look.
+        """Return whether the connection is closed, or was reset by the peer. The kernel knows the latter also while
+        reading is paused, when asyncio does not look.
         """
         if self.is_lost or self.transport.is_closing():
             return True
@@ -121,7 +121,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
         if connected is None:
             return False
         look = select.poll()
-        look.register(connected.fileno(), 0)  # a reset is told unasked; a peer that only writes no more is still there
+        look.register(connected.fileno(), 0)  # a reset is always reported; a peer that only stops writing still reads
         return bool(look.poll(0))
 
     def _set_wake_bytes(self, connected: socket.socket) -> None:

@@ -278,7 +278,7 @@ async def test_nothing_begins_on_a_connection_before_a_large_request_is_answered
         assert [len(request.topics) for request in gate.requests] == [PIECE_ELEMENTS, PIECE_ELEMENTS, 1, 1]
 
 
-async def test_no_piece_that_only_asks_begins_for_a_peer_that_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_piece_that_only_asks_begins_once_its_connection_is_reset(caplog: pytest.LogCaptureFixture) -> None:
     gate, changes = Gate(), Gate()
     handlers = {ApiKey.METADATA: gate, ApiKey.DELETE_TOPICS: changes}
     async with serving(handlers) as server, raw_peer(server.port) as peer, raw_peer(server.port) as other:

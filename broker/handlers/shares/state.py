@@ -47,7 +47,7 @@ from ....protocol.messages.share_state import (
     WriteShareGroupStateResponsePartitionResult,
     WriteStateResult,
 )
-from ....protocol.net import SLICE_ELEMENTS, RequestContext, Slices
+from ....protocol.net import SLICE_ELEMENTS, SLICED_ELEMENTS_MIN, RequestContext, Slices
 from ...share_state.active_shard import ActiveShard
 from ...share_state.coordinator import ShareCoordinator
 from ...share_state.core.batches import NO_OFFSET, Batch
@@ -240,7 +240,10 @@ async def _answered(
     async for some in Slices(asked, weight=TASK_WEIGHT, free=AT_ONCE_MAX):
         answers += await asyncio.gather(*(one(topic_id, each) for topic_id, each in some))
     given = iter(answers)
-    return tuple([result(topic.topic_id, tuple(islice(given, len(topic.partitions)))) for topic in topics])
+    results: list[ResultT] = []
+    async for told in Slices(topics, free=SLICED_ELEMENTS_MIN):
+        results += [result(topic.topic_id, tuple(islice(given, len(topic.partitions)))) for topic in told]
+    return tuple(results)
 
 
 def _key(group_id: str, topic_id: UUID | None, partition: int) -> ShareKey:
