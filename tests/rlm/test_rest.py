@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 from unittest.mock import patch
 
 import pytest
@@ -30,7 +30,7 @@ from tierfetch.rlm import partition_task
 from tierfetch.rlm.config import RemoteLogManagerConfig
 from tierfetch.rlm.core.moment import Moment
 from tierfetch.rlm.core.plan import must_give_way, plan_upkeep
-from tierfetch.rlm.core.rest import Rest
+from tierfetch.rlm.core.rest import Inputs, Rest
 from tierfetch.rlm.core.view import CopyDeadline, PartitionView, TierMode
 from tierfetch.sim.machine.loop import make_loop
 from tierfetch.tests.fakes.faults import FailNth
@@ -75,6 +75,26 @@ class TestMoment:
         moment = Moment(100)
         assert moment.since_ms < -(2**63)
         assert moment.until_ms > 2**63
+
+
+class TestRest:
+    SEEN: Final = Inputs(*cast("list[Any]", range(len(Inputs._fields))))
+    REST: Final = Rest(SEEN, Moment(100))
+
+    def test_holds_while_nothing_has_changed(self) -> None:
+        assert self.REST.holds(Inputs(*self.SEEN), 100)
+
+    @pytest.mark.parametrize("field", Inputs._fields)
+    def test_ends_when_an_input_is_another(self, field: str) -> None:
+        other: dict[str, Any] = {field: -1}
+        assert not self.REST.holds(self.SEEN._replace(**other), 100)
+
+    @pytest.mark.parametrize("now_ms", [99, 101])
+    def test_ends_outside_its_time(self, now_ms: int) -> None:
+        moment = Moment(100)
+        assert moment.is_after(99)
+        assert not moment.is_after(100)
+        assert not Rest(self.SEEN, moment).holds(self.SEEN, now_ms)
 
 
 LIMITS: Final = st.sampled_from([UNLIMITED, 0, 100, 600, 1_500, 2_500])
