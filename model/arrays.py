@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..light_dataclass import dataclass
+from .core import Lags
 from .inventory import Inventory
 from .inventory_parts import (
     BoundedLocal,
@@ -30,7 +31,6 @@ from .inventory_parts import (
     Tier,
     Topic,
 )
-from .replicas import Lags
 from .unsure import Unsure
 
 Ints = npt.NDArray[np.signedinteger[Any]]

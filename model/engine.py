@@ -33,7 +33,7 @@ from .inventory_parts import Policy
 from .measures import Course, result_of
 from .moves import Moves
 from .recorder import Recorder
-from .replicas import Throttle, copying
+from .replicas import Throttle
 from .resources import Kind, resources_of
 from .results import ModelResult, Obstacle
 
@@ -78,7 +78,8 @@ class _Run:
         self._arrays, self._moves, self._policy, self._calibration = arrays, moves, policy, calibration
         self._down_s, self._resolution = down_s, resolution
         self._now_s = 0.0
-        lags = copying(arrays, moves.target[moves.is_replacement].tolist())
+        dead = moves.target[moves.is_replacement].tolist()
+        lags = arrays.lags.copying(arrays.replicas, arrays.leader, dead)
         self.course = Course.of(len(moves) + len(lags))
         self.resources = resources_of(arrays, calibration)
         self.recorder = Recorder(len(self.resources.capacity), arrays.broker_count)

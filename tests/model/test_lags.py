@@ -17,7 +17,6 @@ from tierfetch.model.failures import fail_over
 from tierfetch.model.inventory import Inventory, InventoryError
 from tierfetch.model.inventory_parts import Policy
 from tierfetch.model.moves import moves_between, replacement_moves
-from tierfetch.model.replicas.lags import copying
 from tierfetch.model.results import ModelResult
 from tierfetch.tests.model.builders import GB, MB, PLAIN, broker, cluster, document, partition
 
@@ -31,6 +30,11 @@ def behind(lacks_gb: float, broker_id: int = 3) -> list[dict[str, Any]]:
 def lagging(lacks_gb: float, **keys: Any) -> dict[str, Any]:
     """Broker 2 leads, broker 1 will be replaced, and broker 3 is behind."""
     return partition(0, [2, 1, 3], 1.0, isr=[2, 1], lags=behind(lacks_gb), **keys)
+
+
+def copying(arrays: ClusterArrays, *dead: int) -> int:
+    """How many of the arrays' lags take part."""
+    return len(arrays.lags.copying(arrays.replicas, arrays.leader, dead))
 
 
 def replaced(arrays: ClusterArrays, **keys: Any) -> ModelResult:
@@ -101,10 +105,10 @@ def test_the_throttle_holds_it_back_too() -> None:
 
 def test_who_is_replaced_or_no_replica_any_longer_is_not_behind() -> None:
     arrays = of_one_link(lagging(1.0))
-    assert len(copying(arrays, [])) == 1
-    assert not len(copying(arrays, [2])), "its broker is replaced"
-    assert not len(copying(replace(arrays, replicas=np.array([[1, 0]], dtype=np.int32)), []))
-    assert not len(copying(fail_over(arrays, [0, 1]), [])), "nobody leads"
+    assert copying(arrays) == 1
+    assert not copying(arrays, 2), "its broker is replaced"
+    assert not copying(replace(arrays, replicas=np.array([[1, 0]], dtype=np.int32)))
+    assert not copying(fail_over(arrays, [0, 1])), "nobody leads"
     result = simulate(arrays, replacement_moves(arrays, 2), LOCAL, PLAIN)
     assert result.duration_s == pytest.approx(10.0)
 

@@ -8,15 +8,12 @@ too; when it has caught up it needs its produce rate, as every follower. No answ
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ...light_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from ..arrays import ClusterArrays
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,14 +40,17 @@ class Lags:
         """Return those for which it holds, [L]."""
         return Lags(self.partition[is_one], self.broker[is_one], self.bytes[is_one])
 
-
-def copying(arrays: ClusterArrays, dead: Collection[int]) -> Lags:
-    """Return the replicas that copy from a leader, and are not on brokers (indices) that are dead: of those that the
-    cluster still has.
-    """
-    lags = arrays.lags
-    if not len(lags):
-        return lags
-    is_replica = (arrays.replicas[lags.partition] == lags.broker[:, None]).any(axis=1)
-    has_leader = arrays.leader[lags.partition] >= 0
-    return lags.where(is_replica & has_leader & ~np.isin(lags.broker, list(dead)))
+    def copying(
+        self,
+        replicas: npt.NDArray[np.signedinteger],
+        leader: npt.NDArray[np.signedinteger],
+        dead: Collection[int],
+    ) -> Lags:
+        """Return those that copy from a leader and are not on brokers (indices) that are dead: of the `replicas` that
+        the cluster still has, [P, R], with the `leader` of each partition, [P].
+        """
+        if not len(self):
+            return self
+        is_replica = (replicas[self.partition] == self.broker[:, None]).any(axis=1)
+        has_leader = leader[self.partition] >= 0
+        return self.where(is_replica & has_leader & ~np.isin(self.broker, list(dead)))
