@@ -8,7 +8,7 @@ complaints   words pydantic's errors in terms of the document.
 unsure       holds the figures of an inventory that are ranges.
 uncertainty  predicts with a range: simulates at either end of what is not known exactly.
 replicas/    knows what throttles let through, and how sure each replica's time is.
-core/        says where a prediction's seconds go, how sure it is, and which followers copy already.
+core/        says where a prediction's seconds go, and how sure it is.
 units        parses quantities such as "2 TiB" and "10 Gbit/s".
 arrays       holds the same cluster as numpy arrays, for the planner and the engine.
 moves        holds the replicas that a plan builds.

@@ -7,7 +7,7 @@ result is `dataclasses.replace(arrays, replicas=...)`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any, Self
@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..light_dataclass import dataclass
-from .core import Lags
 from .inventory import Inventory
 from .inventory_parts import (
     BoundedLocal,
@@ -39,6 +38,52 @@ Bools = npt.NDArray[np.bool_]
 
 NO_BROKER = -1
 """No broker: an empty replica slot, a partition without a leader."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Lags:
+    """The followers that are out of sync when moves begin and copy already: L replicas, [L] each, by the places of
+    partition and broker, and the bytes that they lack.
+
+    Only what an inventory names is one (`lags`): a replica out of sync whose broker is dead copies nothing. It needs no
+    start and no set-up, shares the connection of the replicas that its broker builds from the same leader, and the
+    throttle too; when it has caught up it needs its produce rate, as every follower. No answer is about it.
+    """
+
+    partition: npt.NDArray[np.int32]
+    broker: npt.NDArray[np.int32]
+    bytes: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, float]]) -> Self:
+        """Return those of (partition, broker, bytes)."""
+        return cls(
+            np.array([row[0] for row in rows], dtype=np.int32),
+            np.array([row[1] for row in rows], dtype=np.int32),
+            np.array([row[2] for row in rows], dtype=np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+    def where(self, is_one: npt.NDArray[np.bool_]) -> Lags:
+        """Return those for which it holds, [L]."""
+        return Lags(self.partition[is_one], self.broker[is_one], self.bytes[is_one])
+
+    def copying(
+        self,
+        replicas: Ints,
+        leader: Ints,
+        dead: Collection[int],
+    ) -> Lags:
+        """Return those that copy from a leader and are not on brokers (indices) that are dead: of the `replicas` that
+        the cluster still has, [P, R], with the `leader` of each partition, [P].
+        """
+        if not len(self):
+            return self
+        is_replica = (replicas[self.partition] == self.broker[:, None]).any(axis=1)
+        has_leader = leader[self.partition] >= 0
+        return self.where(is_replica & has_leader & ~np.isin(self.broker, list(dead)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,8 @@ import tempfile
 import time
 import venv
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,8 @@ from tierfetch.extras import EXTRAS, how_to_install
 
 ROOT = Path(__file__).resolve().parent.parent
 TREE: Final = ROOT / "tests" / "command_tree.py"
+AT_ONCE: Final = 2
+"""The extras that are tried at a time."""
 PYTHON_VERSION: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SMOKE = """
 import importlib.metadata as metadata, sys
@@ -85,21 +89,27 @@ assert {each.name for each in (HERE / "static").iterdir()} == {"console.css", "c
 
 
 class Environment:
-    """A fresh one below `scratch`, with the wheel; `above`: the one whose packages it has too."""
+    """A fresh one below `scratch`, with the wheel; `above`: the one whose packages and pip it uses too."""
 
     def __init__(self, scratch: Path, name: str, above: Environment | None = None) -> None:
         self.scratch = scratch
+        self.name = name
         self.directory = scratch / name
-        venv.create(self.directory, with_pip=True)
+        self._above = above
+        venv.create(self.directory, with_pip=above is None)
         if above is not None:
             (self.packages / "plain.pth").write_text(f"{above.packages}\n")
+
+    @property
+    def interpreter(self) -> str:
+        return str(self.directory / "bin" / "python")
 
     @property
     def packages(self) -> Path:
         return self.directory / "lib" / PYTHON_VERSION / "site-packages"
 
     def python(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        command = [str(self.directory / "bin" / "python"), *arguments]
+        command = [self.interpreter, *arguments]
         done = subprocess.run(command, cwd=self.scratch, capture_output=True, text=True, check=False, env=OURS)
         if check and done.returncode:
             raise AssertionError(f"{' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -107,7 +117,8 @@ class Environment:
 
     def install(self, what: str) -> None:
         options = ["-q", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]
-        self.python("-m", "pip", "install", *options, what)
+        installer = self._above or self
+        installer.python("-m", "pip", "--python", self.interpreter, "install", *options, what)
 
     def tierfetch(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.python("-m", "tierfetch.cli.main", *arguments, check=check)
@@ -115,7 +126,7 @@ class Environment:
     def walk(self) -> None:
         """Every command: its help, and a run that ends at once."""
         for mode in ("help", "runs"):
-            said(f"  {mode} of {self.python('-P', str(TREE), mode).stdout.strip()}")
+            said(f"{self.name}: {mode} of {self.python('-P', str(TREE), mode).stdout.strip()}")
 
 
 def said(line: str) -> None:
@@ -141,23 +152,24 @@ def check_plain(environment: Environment) -> None:
         assert [wanted in line for line in done.stderr.splitlines()] == [True], done.stderr
 
 
-def check_extra(environment: Environment, extra: str) -> None:
+def check_extra(plain: Environment, extra: str) -> None:
+    environment = Environment(plain.scratch, extra, plain)
     (wheel,) = re.findall(r"'(\./[^']*)'", how_to_install(extra))
     environment.install(wheel)
-    said(f"[{extra}] installed by pip install '{wheel}'")
+    said(f"{extra}: installed by pip install '{wheel}'")
     for module in EXTRAS[extra]:
         environment.python("-c", f"import {module}")
     environment.walk()
     for command in RUNS[extra]:
         environment.tierfetch(*command)
-        said(f"  tierfetch {' '.join(command)}")
+        said(f"{extra}: tierfetch {' '.join(command)}")
     if extra == "console":
         environment.python("-c", SERVED)
-        said("  the console has its files")
+        said("console: it has its files")
     if extra == "testing":
         (environment.scratch / "test_first.py").write_text(TESTED)
         environment.python("-m", "pytest", "-q", "test_first.py")
-        said("  a test has a cluster")
+        said("testing: a test has a cluster")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -168,8 +180,8 @@ def main(arguments: Sequence[str]) -> int:
         plain = Environment(scratch, "plain")
         plain.install(f"./{wheel.name}")
         check_plain(plain)
-        for extra in extras:
-            check_extra(Environment(scratch, extra, plain), extra)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(partial(check_extra, plain), extras))  # raises the error of one
     return 0
 
 

@@ -1,18 +1,16 @@
-"""What a prediction says about itself, where its seconds go and how sure it is; and the followers that lag.
+"""What a prediction says about itself: where its seconds go, and how sure it is.
 
 causes     names what a replica waits for, and adds its seconds up.
 ranges     combines what each uncertain input does to a time into a median and an 80 % interval.
 drift      says whether a prediction still holds while its moves run, and corrects its end.
 outlook    is a prediction as it is kept in files, and the history of what came of predictions.
 learning   computes what that history says of a calibration.
-lags       holds the followers that copy already when moves begin.
 """
 
 from __future__ import annotations
 
 from .causes import CAUSES, Cause, Seconds, critical_seconds, seconds_of
 from .drift import Correction, Sight, corrected
-from .lags import Lags
 from .learning import Lesson, learned
 from .outlook import Outlook, Past, history_of, parse_history
 from .ranges import EXACT, Effect, Range, combined
@@ -23,7 +21,6 @@ __all__ = [
     "Cause",
     "Correction",
     "Effect",
-    "Lags",
     "Lesson",
     "Outlook",
     "Past",
