@@ -77,8 +77,8 @@ test-commands: install ## Whole clusters: the tutorial, reassign, replacements, 
 test-secure: install ## Processes, clients and Java's tools again, on clusters with TLS, SASL and ACLs (about 7 minutes)
 	$(BIN)/python -m pytest -q $(SECURE) --secure -m 'not faults and not secured and not plaintext' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
 
-test-abuse: install ## Hostile clients and peers at whole nodes, an honest client beside them (about 8 minutes)
-	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -s
+test-abuse: install ## Hostile clients and peers at whole nodes, an honest client beside them (about 6 minutes)
+	$(BIN)/python -m pytest -q tests/abuse -m abuse --timeout 300 -n 2 --dist loadfile --no-loadscope-reorder
 
 fuzz: install ## Requests of any content at a broker and a controller that have a cluster's state (FUZZ_SECONDS, FUZZ_SEED)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -q tests/abuse/test_fuzz.py -m abuse -s

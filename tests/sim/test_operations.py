@@ -146,7 +146,7 @@ def test_every_row_has_a_name_of_its_own() -> None:
 @pytest.mark.slow
 def test_the_schedule_of_a_report_is_the_same_run_again() -> None:
     """What the seed drew as it went along is in its schedule."""
-    report = run_seed(9, "cluster")
+    report = run_seed(2, "cluster")
     assert report.schedule.actions
     assert all(action.name for action in report.schedule.actions)
-    assert run_seed(9, "cluster", schedule=report.schedule).digest == report.digest
+    assert run_seed(2, "cluster", schedule=report.schedule).digest == report.digest

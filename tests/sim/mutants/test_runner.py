@@ -19,6 +19,9 @@ import pytest
 from .processes import Limits, run
 from .programs import ROOT
 
+pytestmark = pytest.mark.timeout(230)
+"""Programs that start programs, on a machine that is busy."""
+
 LIMITS = Limits(step_cpu_s=2.0, silent_s=3.0)
 
 EXAMPLES = """
@@ -69,7 +72,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     command = [sys.executable, "-c", EXAMPLES, str(tmp_path_factory.mktemp("mutants")), *wanted]
     before = sources()
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert finished.returncode == 0, finished.stderr
     assert sources() == before
     content: dict[str, Any] = json.loads(finished.stdout)
