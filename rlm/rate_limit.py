@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from ..remote import IndexType, ReadsSegments
 from ..remote.core import RemoteLogSegmentMetadata
 from .core.quota import TokenBucket
 
+LOOK_S: Final = 1.0
+"""How often a long wait looks for another rate."""
+
 
 class RateLimit:
-    """Lets bytes through at a rate that all who ask share."""
+    """Lets bytes through at a rate that all who ask share. What returns the rate may return another one later: waits
+    that are under way follow it.
+    """
 
-    def __init__(self, bytes_per_second: int) -> None:
-        self._bytes_per_second = bytes_per_second
+    def __init__(self, bytes_per_second: int | Callable[[], int]) -> None:
+        self._rate = bytes_per_second if callable(bytes_per_second) else partial(int, bytes_per_second)
         self._bucket: TokenBucket | None = None
+        self._bucket_rate = 0
 
     async def acquire(self, count: int) -> None:
         """Wait until `count` bytes may be moved."""
-        now_s = asyncio.get_running_loop().time()
-        await asyncio.sleep(self._bucket_at(now_s).take(count, now_s))
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        pause_s = self._bucket_at(now_s).take(count, now_s)
+        while pause_s > LOOK_S:
+            rate = self._bucket_rate
+            await asyncio.sleep(LOOK_S)
+            self._bucket_at(loop.time())
+            pause_s = (pause_s - LOOK_S) * rate / self._bucket_rate
+        await asyncio.sleep(pause_s)
 
     def has(self, count: int) -> bool:
         """Return whether `count` bytes may be moved now without making the next caller wait."""
@@ -35,9 +51,13 @@ class RateLimit:
         return True
 
     def _bucket_at(self, now_s: float) -> TokenBucket:
-        if self._bucket is None:
-            self._bucket = TokenBucket(self._bytes_per_second, now_s)
-        return self._bucket
+        rate, bucket = self._rate(), self._bucket
+        if bucket is None:
+            bucket = self._bucket = TokenBucket(rate, now_s)
+        elif rate != self._bucket_rate:
+            bucket.change(rate, now_s)
+        self._bucket_rate = rate
+        return bucket
 
 
 class LimitedReads:

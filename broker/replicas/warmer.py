@@ -90,8 +90,7 @@ class Warmer:
         self._settings = settings
         self._rng = rng
         self._now_ms = now_ms
-        self._limit_of: WarmerSettings | None = None
-        self._limit = RateLimit(1)
+        self._limit = RateLimit(lambda: settings().bytes_per_second)
         self._warming: dict[TopicPartition, _Warming] = {}
 
     @property
@@ -113,12 +112,9 @@ class Warmer:
 
     async def run_round(self) -> int:
         """One segment of each thin replica; how many came."""
-        settings = self._settings()
-        if not settings.is_enabled:
+        if not self._settings().is_enabled:
             self._warming.clear()
             return 0
-        if settings != self._limit_of:
-            self._limit_of, self._limit = settings, RateLimit(settings.bytes_per_second)
         thin = {partition.partition.topic_partition: partition for partition in self._thin.partitions()}
         for name in self._warming.keys() - thin.keys():
             _log.info("%s has warmed: %d bytes from the tier", name, self._warming.pop(name).bytes_done)

@@ -16,6 +16,12 @@ class TokenBucket:
         self._available = float(bytes_per_second)
         self._at_s = now_s
 
+    def change(self, bytes_per_second: int, now_s: float) -> None:
+        """Refill at another rate from now on."""
+        assert bytes_per_second > 0, bytes_per_second
+        self._refill(now_s)
+        self._bytes_per_second = bytes_per_second
+
     def take(self, count: int, now_s: float) -> float:
         """How long to wait before these `count` bytes may be moved, in seconds."""
         assert count >= 0, count

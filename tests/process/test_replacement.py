@@ -149,7 +149,7 @@ def test_F11_a_replacement_is_filled_from_the_tier_in_the_background(new_cluster
     alter = ["configs", "alter", "--bootstrap", servers, "--broker", "default"]
     rate = "thin.replica.warmer.max.bytes.per.second"
     assert cluster.quorum is not None
-    cluster.quorum.tool(*alter, "--set", "thin.replica.warmer.enable=true", "--set", f"{rate}=200000")
+    cluster.quorum.tool(*alter, "--set", "thin.replica.warmer.enable=true", "--set", f"{rate}=10000")
     for _ in poll(TIMEOUT_S, "the replacement to be filled, and to say so"):
         described = json.loads(cluster.quorum.tool("topics", "describe", "filled", "--json", "--bootstrap", servers))
         if described[0]["warming"]:

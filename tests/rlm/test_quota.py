@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,23 @@ def test_rate_is_kept_over_any_time(rate: int, takes: list[tuple[int, float]]) -
         begins_s = now_s + bucket.take(count, now_s)
         assert begun <= rate * (begins_s + 1) + 1e-6
         begun += count
+
+
+@pytest.mark.virtual_time
+async def test_waits_follow_a_rate_that_changes() -> None:
+    rate = 10
+    quota = RateLimit(lambda: rate)
+    loop = asyncio.get_running_loop()
+    await quota.acquire(1_010)
+    waiting = asyncio.create_task(quota.acquire(0))
+    began_s = loop.time()
+    await asyncio.sleep(9.5)
+    rate = 1_000
+    await waiting
+    assert loop.time() - began_s == pytest.approx(10.9)
+    assert not quota.has(100)
+    await asyncio.sleep(1)
+    assert quota.has(1_000)
 
 
 async def test_copies_wait_for_the_quota_that_they_share() -> None:
