@@ -360,7 +360,8 @@ class _Composition:
         topic = BrokerMetadataTopic(
             self._view, client, self._make_client, environment.now_ms, timeout_s=config.request_timeout_ms / 1000
         )
-        return await self._stack.enter_async_context(open_tier(config, environment, topic, self._give_up))
+        opened = open_tier(config, environment, topic, self._give_up, self._configs.broker_config)
+        return await self._stack.enter_async_context(opened)
 
     def _give_up(self, reason: str) -> None:
         if self._quorum is not None:

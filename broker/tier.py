@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 from ..fetcher import AuxStateBuilder
 from ..light_dataclass import dataclass
@@ -69,8 +70,10 @@ async def open_tier(
     environment: NodeEnvironment,
     topic: BrokerMetadataTopic,
     give_up: Callable[[str], None],
+    in_force: Callable[[], BrokerConfig],
 ) -> AsyncIterator[Tier]:
     """Run the tier's parts, and close them and `topic` at the end. Raise PluginError if a plugin cannot be had.
+    `in_force` returns the configuration with the dynamic keys of the moment.
 
     It does not wait for the metadata topic, which is looked for in the background. `give_up` is called, with the
     reason, if this broker's configuration contradicts that topic.
@@ -88,7 +91,7 @@ async def open_tier(
             key_prefix=config.remote_log_metadata_manager_impl_prefix,
         )
         stack.push_async_callback(metadata.close)
-        limits = manager_config(config)
+        limits = _live_limits(config, in_force)
         manager = RemoteLogManager(
             storage,
             metadata,
@@ -120,6 +123,15 @@ async def open_tier(
             reads=RemoteLogReader(metadata, chunks, indexes, max_wait_ms=limits.fetch_max_wait_ms),
             offsets=RemoteOffsets(manager.ledger, by_time),
         )
+
+
+def _live_limits(config: BrokerConfig, in_force: Callable[[], BrokerConfig]) -> RemoteLogManagerConfig:
+    """Return the manager's limits, with rates that follow the dynamic keys."""
+    return replace(
+        manager_config(config),
+        copy_max_bytes_per_second=lambda: in_force().remote_log_manager_copy_max_bytes_per_second,
+        fetch_max_bytes_per_second=lambda: in_force().remote_log_manager_fetch_max_bytes_per_second,
+    )
 
 
 def _open_storage(config: BrokerConfig, environment: NodeEnvironment) -> RemoteStorageManager:

@@ -12,6 +12,7 @@ from typing import Final
 from ..light_dataclass import dataclass
 from ..remote import Backoff
 from .core.view import CopyDeadline
+from .rate_limit import Rate
 
 _MIB: Final = 1 << 20
 INT64_MAX: Final = 2**63 - 1
@@ -30,8 +31,8 @@ class RemoteLogManagerConfig:
     """Uploads at the same time, over all partitions."""
     expiration_thread_pool_size: int = 10
     """Deletions and proofs at the same time, over all partitions."""
-    copy_max_bytes_per_second: int = INT64_MAX
-    fetch_max_bytes_per_second: int = INT64_MAX
+    copy_max_bytes_per_second: Rate = INT64_MAX
+    fetch_max_bytes_per_second: Rate = INT64_MAX
     """What is read of segments for consumers, over all partitions; indexes and what a follower needs are free."""
 
     copy_timeout_ms: int = 300_000

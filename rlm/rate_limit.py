@@ -11,16 +11,16 @@ from ..remote import IndexType, ReadsSegments
 from ..remote.core import RemoteLogSegmentMetadata
 from .core.quota import TokenBucket
 
+Rate = int | Callable[[], int]
+"""Bytes a second, or what returns them: another number later."""
 LOOK_S: Final = 1.0
 """How often a long wait looks for another rate."""
 
 
 class RateLimit:
-    """Lets bytes through at a rate that all who ask share. What returns the rate may return another one later: waits
-    that are under way follow it.
-    """
+    """Lets bytes through at a rate that all who ask share. Waits that are under way follow a rate that changes."""
 
-    def __init__(self, bytes_per_second: int | Callable[[], int]) -> None:
+    def __init__(self, bytes_per_second: Rate) -> None:
         self._rate = bytes_per_second if callable(bytes_per_second) else partial(int, bytes_per_second)
         self._bucket: TokenBucket | None = None
         self._bucket_rate = 0

@@ -538,6 +538,8 @@ DYNAMIC_KEYS = frozenset(
         "log.cleaner.min.compaction.lag.ms",
         "log.cleaner.max.compaction.lag.ms",
         "log.cleaner.delete.retention.ms",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.fetch.max.bytes.per.second",
         "thin.replica.warmer.enable",
         "thin.replica.warmer.max.bytes.per.second",
         "leader.replication.throttled.rate",

@@ -46,7 +46,8 @@ async def start(base: Path, storage: CountingStorage) -> None:
     client = KafkaClient(client_id="test", random=environment.rng)
     topic = BrokerMetadataTopic(FakeCluster().view(), client, lambda: client, environment.now_ms, timeout_s=1.0)
     try:
-        async with open_tier(tiered_config(base), environment, topic, pytest.fail):
+        config = tiered_config(base)
+        async with open_tier(config, environment, topic, pytest.fail, lambda: config):
             assert storage.closed == 0
     finally:
         await client.close()

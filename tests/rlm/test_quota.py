@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tierfetch.rlm.core.quota import TokenBucket
 from tierfetch.rlm.rate_limit import RateLimit
 
+pytestmark = pytest.mark.virtual_time
+
 
 def test_a_second_of_quota_may_go_at_once_and_debt_holds_up_the_next() -> None:
     bucket = TokenBucket(100, now_s=0)
@@ -52,7 +54,6 @@ def test_rate_is_kept_over_any_time(rate: int, takes: list[tuple[int, float]]) -
         begun += count
 
 
-@pytest.mark.virtual_time
 async def test_waits_follow_a_rate_that_changes() -> None:
     rate = 10
     quota = RateLimit(lambda: rate)
