@@ -31,7 +31,9 @@ from ..replicas.partition import Partition, TransactionAppend
 from ..transactions.markers import MARKERS_MAX
 
 COMMIT_TIMEOUT_S: Final = 30.0
-"""The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
+"""The request has no timeout of its own; Kafka takes `request.timeout.ms`. What has not begun by then never begins: its
+sender has given up, and the marker could end the next transaction.
+"""
 WRITE_WEIGHT: Final = 50
 """What an append costs on the loop, in elements of `pace`."""
 
@@ -57,27 +59,35 @@ class TransactionMarkerHandler:
 
     async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Return what became of each marker once it is committed, or cannot be."""
-        answers: list[dict[str, dict[int, ErrorCode]]] = [{} for _ in request.markers]
+        answers: dict[int, dict[str, dict[int, ErrorCode]]] = {}
         places: list[_Place] = []
         async for some in Slices(_places(request), free=SLICED_ELEMENTS_MIN):
             for place in some:
-                codes = answers[place.marker].setdefault(place.topic, {})
+                codes = answers.setdefault(place.marker, {}).setdefault(place.topic, {})
                 if place.number not in codes:  # named twice, it is written once
                     codes[place.number] = ErrorCode.unknown_server_error
                     places.append(place)
 
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + COMMIT_TIMEOUT_S
+
         async def write(place: _Place) -> None:
-            code = await self._write(place.topic, place.number, request.markers[place.marker])
+            code = ErrorCode.request_timed_out
+            if loop.time() < deadline_s:
+                code = await self._write(place.topic, place.number, request.markers[place.marker])
             answers[place.marker][place.topic][place.number] = code
 
+        # All that our own coordinators send begin at once: none waits for one whose partition is slow.
         await for_each(places, write, at_once=MARKERS_MAX, weight=WRITE_WEIGHT)
         markers: list[WritableTxnMarkerResult] = []
-        for marker, by_topic in zip(request.markers, answers, strict=True):
-            topics: list[WritableTxnMarkerTopicResult] = []
-            async for names in Slices(sorted(by_topic), free=SLICED_ELEMENTS_MIN):
-                for name in names:
-                    topics.append(await _topic_result(name, by_topic[name]))
-            markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=tuple(topics)))
+        async for some_markers in Slices(enumerate(request.markers), free=SLICED_ELEMENTS_MIN):
+            for index, marker in some_markers:
+                by_topic = answers.get(index, {})
+                topics: list[WritableTxnMarkerTopicResult] = []
+                async for names in Slices(sorted(by_topic), free=SLICED_ELEMENTS_MIN):
+                    for name in names:
+                        topics.append(await _topic_result(name, by_topic[name]))
+                markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=tuple(topics)))
         return WriteTxnMarkersResponse(markers=tuple(markers))
 
     async def _write(self, topic: str, number: int, wanted: WritableTxnMarker) -> ErrorCode:

@@ -85,7 +85,6 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Split("topics", "topics", *_PARTITIONS, asks_only=True),
     ApiKey.SHARE_GROUP_DESCRIBE: Split("group_ids", "groups", asks_only=True),
     ApiKey.TXN_OFFSET_COMMIT: Split("topics", "topics", *_PARTITIONS),
-    ApiKey.WRITE_TXN_MARKERS: Split("markers", "markers"),
 }
 
 

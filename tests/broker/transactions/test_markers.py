@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
+from tierfetch.broker.handlers.txn_markers import COMMIT_TIMEOUT_S, TransactionMarkerHandler
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.broker.transactions.core.states import TransactionState, TransactionValue
-from tierfetch.broker.transactions.markers import LANES_MAX, MarkerSender
+from tierfetch.broker.transactions.markers import LANES_MAX, MARKERS_MAX, MarkerSender
 from tierfetch.protocol import ErrorCode, KafkaError, TopicPartition
 from tierfetch.protocol.messages.producers import (
     WritableTxnMarker,
@@ -191,6 +191,25 @@ class Turns:
         while True:
             self.count += 1
             await asyncio.sleep(0)
+
+
+async def test_D4_no_marker_is_begun_when_its_sender_has_given_up() -> None:
+    begun: list[int] = []
+
+    async def append(*_: object, **__: object) -> None:
+        begun.append(0)
+        await asyncio.sleep(COMMIT_TIMEOUT_S)
+        raise KafkaError(ErrorCode.not_enough_replicas, "not now")
+
+    hosted: Any = SimpleNamespace(find=lambda *_: SimpleNamespace(append=append))
+    handler = TransactionMarkerHandler(hosted, cast(Any, None), lambda: 0)
+    topic = WritableTxnMarkerTopic(name="t", partition_indexes=tuple(range(MARKERS_MAX + 1)))
+    marker = WritableTxnMarker(
+        producer_id=7, producer_epoch=0, transaction_result=True, topics=(topic,), coordinator_epoch=0
+    )
+    response = await handler.write(WriteTxnMarkersRequest(markers=(marker,)))
+    assert len(begun) == MARKERS_MAX
+    assert response.markers[0].topics[0].partitions[-1].error_code is ErrorCode.request_timed_out
 
 
 async def test_D10_many_markers_in_a_request_are_written_within_the_loops_share() -> None:
