@@ -192,6 +192,9 @@ class MarkerSender:
         except OUTSIDE as error:
             _log.info("broker %d: markers could not be written, trying again: %s", broker_id, error)
             return {}
+        except Exception as error:  # noqa: BLE001 - the supervisor of the lane: a marker that is lost ends no transaction
+            _log.error("internal error in markers for broker %d, trying again", broker_id, exc_info=error)
+            return {}
         return {
             (result.producer_id, topic.name, partition.partition_index): partition.error_code
             for result in response.markers

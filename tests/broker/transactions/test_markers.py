@@ -137,6 +137,27 @@ async def test_D4_a_write_that_never_ends_is_given_up_and_tried_again(
     await markers.close()
 
 
+async def test_D4_markers_whose_write_fails_by_an_internal_error_are_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader, begun = Leader(sick=()), 0
+    write = leader.write
+
+    async def fails_at_first(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        nonlocal begun
+        begun += 1
+        if begun == 1:
+            raise ExceptionGroup("internal", [AssertionError()])
+        return await write(request)
+
+    monkeypatch.setattr(leader, "write", fails_at_first)
+    markers = sender(leader)
+    async with asyncio.timeout(100 * HANG_S):
+        await asyncio.gather(*(markers.send(ended(number, 0), 0) for number in range(1, 20)))
+    await markers.close()
+    assert len([record for record in caplog.records if record.exc_info]) == 1
+
+
 async def test_D4_markers_that_are_tried_again_hold_up_no_new_ones_however_many_they_are() -> None:
     markers = sender(leader := Leader(sick={0}))
     stuck = []
