@@ -91,14 +91,19 @@ class _Verdict(NamedTuple):
 class _Asked:
     """What is asked for one partition, and the batches that wait for the answer, in their order."""
 
-    __slots__ = ("_turns", "producers", "sequence", "verdict")
+    __slots__ = ("_partition", "_turns", "sequence", "verdict")
 
-    def __init__(self, producers: ProducerStateManager, sequence: int) -> None:
-        self.producers = producers
+    def __init__(self, partition: Partition, sequence: int) -> None:
+        self._partition = partition
         self.sequence = sequence
         """The first of those that wait; -1: they have none."""
         self.verdict: _Verdict | None = None
         self._turns: dict[asyncio.Future[None], None] = {}
+
+    @property
+    def producers(self) -> ProducerStateManager:
+        """Those of the log as it is now: it is truncated, or replaced, where this broker follows meanwhile."""
+        return self._partition.log.state.producers
 
     @property
     def is_over(self) -> bool:
@@ -163,7 +168,7 @@ class TransactionVerifier:
             return ONGOING
         producers.guard(producer.producer_id, producer.epoch, sequence)
         if asked is None:
-            asked = self._ask(name, question, producers, sequence)
+            asked = self._ask(partition, question, sequence)
         asked.sequence = earlier_sequence(asked.sequence, sequence)
         error, guard = await self._verdict(name, question, asked)
         if error is not ErrorCode.none:
@@ -189,8 +194,9 @@ class TransactionVerifier:
         if asked.is_over:
             del self._in_flight[name, question]
 
-    def _ask(self, name: TopicPartition, question: Question, producers: ProducerStateManager, sequence: int) -> _Asked:
-        asked = self._in_flight[name, question] = _Asked(producers, sequence)
+    def _ask(self, partition: Partition, question: Question, sequence: int) -> _Asked:
+        name = partition.partition.topic_partition
+        asked = self._in_flight[name, question] = _Asked(partition, sequence)
         waiting = self._waiting.setdefault(question, _Waiting())
         waiting.partitions[name] = asked
         if waiting.runner is None:
