@@ -214,6 +214,29 @@ class Turns:
             await asyncio.sleep(0)
 
 
+async def test_D4_a_marker_that_is_not_committed_is_answered_before_its_request_is_given_up() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def append(*_: object, **__: object) -> object:
+        return SimpleNamespace(last_offset=0, leader_epoch=0)
+
+    def find(topic: str, number: int) -> Any:
+        committed = None if number else loop.create_future()
+        name = SimpleNamespace(topic_partition=TopicPartition(topic, number))
+        return SimpleNamespace(append=append, committed=lambda *_: committed, partition=name)
+
+    groups: Any = SimpleNamespace(transaction_ended=lambda *_, **__: None)
+    handler = TransactionMarkerHandler(cast(Any, SimpleNamespace(find=find)), groups, lambda: 0)
+    leader = Leader(sick=())
+    leader.write = handler.write  # type: ignore[method-assign]
+    markers = sender(leader)
+    sent_s, slow = loop.time(), asyncio.create_task(markers.send(ended(1, 0), 0))
+    await asyncio.gather(*(markers.send(ended(number, 1), 0) for number in range(2, 10)))
+    assert loop.time() < sent_s + HANG_S / 2
+    slow.cancel()
+    await markers.close()
+
+
 async def test_D4_no_marker_is_begun_when_its_sender_has_given_up() -> None:
     begun: list[int] = []
 
