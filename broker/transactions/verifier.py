@@ -38,7 +38,7 @@ from typing import Final, NamedTuple
 
 from ...light_dataclass import dataclass
 from ...log.core import NO_SEQUENCE, ProducerStateManager, earlier_sequence
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition, numbers_by_topic
 from ...protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -283,9 +283,6 @@ class TransactionVerifier:
     async def _ask_there(
         self, question: Question, partitions: frozenset[TopicPartition], broker_id: int
     ) -> dict[TopicPartition, ErrorCode]:
-        numbers: dict[str, list[int]] = {}
-        for partition in sorted(partitions):
-            numbers.setdefault(partition.topic, []).append(partition.partition)
         request = AddPartitionsToTxnRequest(
             transactions=(
                 AddPartitionsToTxnTransaction(
@@ -294,7 +291,8 @@ class TransactionVerifier:
                     producer_epoch=question.producer.epoch,
                     verify_only=not question.adds,
                     topics=tuple(
-                        AddPartitionsToTxnTopic(name=name, partitions=tuple(some)) for name, some in numbers.items()
+                        AddPartitionsToTxnTopic(name=name, partitions=tuple(numbers))
+                        for name, numbers in numbers_by_topic(partitions).items()
                     ),
                 ),
             )

@@ -49,6 +49,9 @@ class Leader:
             await asyncio.sleep(HANG_S if not set(numbers).isdisjoint(self.sick) else 0.01)
         finally:
             self.under_way -= 1
+        return self.answer(request)
+
+    def answer(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         return WriteTxnMarkersResponse(
             markers=tuple(
                 WritableTxnMarkerResult(
@@ -278,3 +281,17 @@ async def test_D10_many_markers_in_a_request_are_written_within_the_loops_share(
         (0, ErrorCode.not_leader_or_follower),
         (1, ErrorCode.not_leader_or_follower),
     }
+
+
+async def test_D10_the_markers_of_a_large_transaction_are_sent_within_the_loops_share() -> None:
+    count, leader = 10_000, Leader(sick=())
+
+    async def write(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        return leader.answer(request)
+
+    leader.write = write  # type: ignore[method-assign]
+    markers = sender(leader)
+    async with Turns() as turns:
+        await markers.send(ended(1, *range(count)), 0)
+    assert turns.count >= count // 500, "a thousand at a time, at most"
+    await markers.close()
