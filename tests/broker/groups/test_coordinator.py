@@ -885,6 +885,7 @@ async def test_a_marker_that_is_committed_after_its_request_was_answered_decides
     )
     answer = await ask_message(handler.write_txn_markers, WriteTxnMarkersRequest(markers=(marker,)), 1)
     assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.request_timed_out
+    await until(lambda: bool(waits))
     assert active.shard.has_undecided("g", TopicPartition("t", 0))
     waits[-1].set_result(None)
     await turns()

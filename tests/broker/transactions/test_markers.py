@@ -217,27 +217,57 @@ class Turns:
             await asyncio.sleep(0)
 
 
-async def test_D4_a_marker_that_is_not_committed_is_answered_before_its_request_is_given_up() -> None:
-    loop = asyncio.get_running_loop()
+class Slow:
+    """Partition 0 does not append, or does not commit, before `may` is set; the others do at once."""
 
-    async def append(*_: object, **__: object) -> object:
-        return SimpleNamespace(last_offset=0, leader_epoch=0)
+    def __init__(self, slow: str) -> None:
+        self.may: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: list[int] = []
+        self._slow = slow
+        groups: Any = SimpleNamespace(transaction_ended=lambda _, producer_id, **__: self.ended.append(producer_id))
+        self.handler = TransactionMarkerHandler(cast(Any, self), groups, lambda: 0)
 
-    def find(topic: str, number: int) -> Any:
-        committed = None if number else loop.create_future()
-        name = SimpleNamespace(topic_partition=TopicPartition(topic, number))
-        return SimpleNamespace(append=append, committed=lambda *_: committed, partition=name)
+    def find(self, topic: str, number: int) -> Any:
+        async def append(*_: object, **__: object) -> object:
+            if not number and self._slow == "append":
+                await asyncio.shield(self.may)
+            return SimpleNamespace(last_offset=0, leader_epoch=0)
 
-    groups: Any = SimpleNamespace(transaction_ended=lambda *_, **__: None)
-    handler = TransactionMarkerHandler(cast(Any, SimpleNamespace(find=find)), groups, lambda: 0)
+        return SimpleNamespace(
+            append=append,
+            committed=lambda *_: None if number or self._slow == "append" else asyncio.shield(self.may),
+            partition=SimpleNamespace(topic_partition=TopicPartition(topic, number)),
+        )
+
+
+@pytest.mark.parametrize("slow", ["append", "commit"])
+async def test_D4_a_marker_that_waits_is_answered_before_its_request_is_given_up(slow: str) -> None:
+    loop, place = asyncio.get_running_loop(), Slow(slow)
     leader = Leader(sick=())
-    leader.write = handler.write  # type: ignore[method-assign]
+    leader.write = place.handler.write  # type: ignore[method-assign]
     markers = sender(leader)
-    sent_s, slow = loop.time(), asyncio.create_task(markers.send(ended(1, 0), 0))
+    sent_s, stuck = loop.time(), asyncio.create_task(markers.send(ended(1, 0), 0))
     await asyncio.gather(*(markers.send(ended(number, 1), 0) for number in range(2, 10)))
     assert loop.time() < sent_s + HANG_S / 2
-    slow.cancel()
+    place.may.set_result(None)
+    await stuck
     await markers.close()
+
+
+@pytest.mark.parametrize("slow", ["append", "commit"])
+async def test_a_marker_decides_also_once_its_request_is_given_up(slow: str) -> None:
+    place = Slow(slow)
+    topic = WritableTxnMarkerTopic(name="t", partition_indexes=(0,))
+    marker = WritableTxnMarker(
+        producer_id=7, producer_epoch=0, transaction_result=True, topics=(topic,), coordinator_epoch=0
+    )
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await place.handler.write(WriteTxnMarkersRequest(markers=(marker,)))
+    assert place.ended == []
+    place.may.set_result(None)
+    await asyncio.sleep(1)
+    assert place.ended == [7]
 
 
 async def test_D4_no_marker_is_begun_when_its_sender_has_given_up() -> None:
