@@ -36,7 +36,7 @@ WRITE_WEIGHT: Final = 50
 """What an append costs on the loop, in elements of `pace`."""
 
 _Answers = dict[int, dict[str, dict[int, ErrorCode]]]
-"""By the place of a marker in its request, its topics and their partitions."""
+"""The codes by the place of a marker in its request, topic and partition."""
 
 
 class _Place(NamedTuple):

@@ -102,7 +102,7 @@ class _Asked:
 
     @property
     def producers(self) -> ProducerStateManager:
-        """Those of the log as it is now: it is truncated, or replaced, where this broker follows meanwhile."""
+        """Return those of the log as it is now: where this broker follows meanwhile, it is truncated or replaced."""
         return self._partition.log.state.producers
 
     @property
