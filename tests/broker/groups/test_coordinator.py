@@ -893,6 +893,38 @@ async def test_a_marker_that_is_committed_after_its_request_was_answered_decides
     assert await one.committed() == {"t-0": 2}
 
 
+async def test_a_marker_waits_for_offsets_whose_commit_has_timed_out_and_does_not_spin(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (active,) = nodes[1].groups.shards
+    append, may_append = active.partition.append, asyncio.Event()
+
+    async def late(*args: Any, **options: Any) -> LogAppendInfo:
+        await may_append.wait()
+        return await append(*args, **options)
+
+    monkeypatch.setattr(active.partition, "append", late)
+    record = GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=2, commit_timestamp_ms=3))
+    with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
+        await active._writer.write([record], timeout_s=0.01, transaction=InTransaction(7, 0))
+    loop, calls = asyncio.get_running_loop(), list[object]()
+    call_soon = loop.call_soon
+
+    def counted(callback: Any, *args: Any, **options: Any) -> asyncio.Handle:
+        calls.append(callback)
+        return call_soon(callback, *args, **options)
+
+    active.end_transaction(7, is_committed=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "call_soon", counted)
+        await asyncio.sleep(0.01)
+    assert len(calls) < 10
+    assert active.shard.has_undecided("g", TopicPartition("t", 0)) is False, "it is not in the log yet"
+    may_append.set()
+    await until(lambda: "g" in active.shard.offsets)
+    assert await one.committed() == {"t-0": 2}
+
+
 def _group(nodes: Nodes, group_id: str) -> Group:
     (active,) = nodes[1].groups.shards
     return active.shard.groups[group_id]
