@@ -55,6 +55,7 @@ from .topics import (
     TopicPartition,
     check_topic_name,
     interned_id,
+    numbers_by_topic,
     uuid_from_text,
     uuid_to_text,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "joined_parts",
     "listed_reasons",
     "metadata_of",
+    "numbers_by_topic",
     "offsets_of",
     "read_request_header",
     "response_in_envelope",

@@ -95,6 +95,8 @@ class ShardWriter(Generic[RecordT]):
         self._compression = compression
         self._queue: deque[_Write[RecordT]] = deque()
         self._under_way: list[_Write[RecordT]] = []
+        self._after_batch: list[Callable[[], None]] = []
+        """What is called once the batch under way is applied, or has failed."""
         self._runner: asyncio.Task[None] | None = None
         self._end: KafkaError | None = None
         self._on_their_way: dict[bytes, int] = {}
@@ -199,13 +201,15 @@ class ShardWriter(Generic[RecordT]):
         """Return whether a record with this key is queued, or not committed yet."""
         return key in self._on_their_way
 
-    def appended_for(self, producer_id: int) -> list[asyncio.Future[None]]:
-        """Return the writes of a producer's transaction that are in the log, or about to be, and not applied yet."""
-        return [
-            write.done
-            for write in self._under_way
-            if write.transaction is not None and write.transaction.producer_id == producer_id
-        ]
+    def once_applied(self, producer_id: int, do: Callable[[], None]) -> None:
+        """Call `do` once no records of a producer's transaction are in the log, or about to be, and not applied yet; at
+        once if there are none.
+        """
+        transaction = self._under_way[0].transaction if self._under_way else None  # it is a batch of its own
+        if transaction is not None and transaction.producer_id == producer_id:
+            self._after_batch.append(do)
+        else:
+            do()
 
     async def close(self, reason: KafkaError) -> None:
         """Stop appending, and fail every write that waits."""
@@ -305,6 +309,9 @@ class ShardWriter(Generic[RecordT]):
                 write.done.set_result(None)
             else:
                 write.done.set_exception(error)
+        after, self._after_batch = self._after_batch, []
+        for do in after:
+            do()
 
     def _arrived(self, write: _Write[RecordT]) -> None:
         """Note that records are no longer on their way: they are committed, or lost."""

@@ -429,11 +429,9 @@ class ActiveShard(CompactedShard[GroupRecord]):
             self._ended_early.append((producer_id, is_committed))
             return
         # The marker is in the log after them, and may be known here before them.
-        under_way = self._writer.appended_for(producer_id)
-        if under_way:
-            under_way[-1].add_done_callback(lambda _: self.end_transaction(producer_id, is_committed=is_committed))
-        else:
-            self.shard.end_transaction(producer_id, is_committed=is_committed)
+        self._writer.once_applied(
+            producer_id, partial(self.shard.end_transaction, producer_id, is_committed=is_committed)
+        )
 
     def _apply(self, record: GroupRecord, transaction: InTransaction | None, offset: int) -> None:
         if transaction is None:

@@ -16,10 +16,9 @@ linear in its instructions and in the id, which may have 32 KiB, so their produc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Final
 
-from ...protocol import ErrorCode, KafkaError
+from ...protocol import ErrorCode, KafkaError, numbers_by_topic
 from ...protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -191,7 +190,7 @@ def _cost_of(found: tuple[str, ErrorCode, TransactionValue | None]) -> int:
 def _state_of(
     name: str, error: ErrorCode, value: TransactionValue | None
 ) -> DescribeTransactionsResponseTransactionState:
-    topics = groupby(sorted(value.partitions), key=lambda each: each.topic) if value is not None else ()
+    by_topic = {} if value is None else numbers_by_topic(value.partitions)
     return DescribeTransactionsResponseTransactionState(
         error_code=error,
         transactional_id=name,
@@ -201,7 +200,7 @@ def _state_of(
         producer_id=0 if value is None else value.producer_id,
         producer_epoch=0 if value is None else value.producer_epoch,
         topics=tuple(
-            DescribeTransactionsResponseTopicData(topic=topic, partitions=tuple(each.partition for each in partitions))
-            for topic, partitions in topics
+            DescribeTransactionsResponseTopicData(topic=topic, partitions=tuple(numbers))
+            for topic, numbers in by_topic.items()
         ),
     )

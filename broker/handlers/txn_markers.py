@@ -7,11 +7,9 @@ also where that takes longer than the request waits: an administrator's abort ma
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ...log import LogAppendInfo
 from ...log.core import AppendOrigin
 from ...protocol import ErrorCode, KafkaError
 from ...protocol.messages.producers import (
@@ -27,13 +25,18 @@ from ...protocol.records import ControlType, EndTransactionMarker, build_end_tra
 from ..groups.coordinator import GroupCoordinator
 from ..replicas.hosted_partitions import HostedPartitions
 from ..replicas.leadership import WallClock
-from ..replicas.partition import Partition, TransactionAppend
+from ..replicas.partition import TransactionAppend
 from ..transactions.markers import MARKERS_MAX
 
-COMMIT_TIMEOUT_S: Final = 30.0
-"""The request has no timeout of its own; Kafka takes `request.timeout.ms`."""
+COMMIT_TIMEOUT_S: Final = 10.0
+"""How long a request waits for its slowest marker, whose disk may hang. Its sender waits for `request.timeout.ms`,
+which is longer: it learns which ones are committed. None is begun after that: it could end the next transaction.
+"""
 WRITE_WEIGHT: Final = 50
 """What an append costs on the loop, in elements of `pace`."""
+
+_Answers = dict[int, dict[str, dict[int, ErrorCode]]]
+"""The codes by the place of a marker in its request, topic and partition."""
 
 
 class _Place(NamedTuple):
@@ -51,34 +54,40 @@ class TransactionMarkerHandler:
         self._hosted = hosted
         self._groups = groups
         self._now_ms = now_ms
+        self._under_way: set[asyncio.Task[None]] = set()
+        """The markers of each request, also of one that is answered already."""
 
     async def write_txn_markers(self, _: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         return await self.write(request)
 
     async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """Return what became of each marker once it is committed, or cannot be."""
-        answers: list[dict[str, dict[int, ErrorCode]]] = [{} for _ in request.markers]
+        """Return what became of each marker once it is committed, or cannot be; REQUEST_TIMED_OUT after
+        `COMMIT_TIMEOUT_S`. What is under way then, or when the caller is cancelled, goes its way.
+        """
+        answers: _Answers = {}
         places: list[_Place] = []
         async for some in Slices(_places(request), free=SLICED_ELEMENTS_MIN):
             for place in some:
-                codes = answers[place.marker].setdefault(place.topic, {})
+                codes = answers.setdefault(place.marker, {}).setdefault(place.topic, {})
                 if place.number not in codes:  # named twice, it is written once
-                    codes[place.number] = ErrorCode.unknown_server_error
+                    codes[place.number] = ErrorCode.request_timed_out
                     places.append(place)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + COMMIT_TIMEOUT_S
 
         async def write(place: _Place) -> None:
-            code = await self._write(place.topic, place.number, request.markers[place.marker])
-            answers[place.marker][place.topic][place.number] = code
+            if loop.time() < deadline_s:
+                code = await self._write(place.topic, place.number, request.markers[place.marker])
+                answers[place.marker][place.topic][place.number] = code
 
-        await for_each(places, write, at_once=MARKERS_MAX, weight=WRITE_WEIGHT)
-        markers: list[WritableTxnMarkerResult] = []
-        for marker, by_topic in zip(request.markers, answers, strict=True):
-            topics: list[WritableTxnMarkerTopicResult] = []
-            async for names in Slices(sorted(by_topic), free=SLICED_ELEMENTS_MIN):
-                for name in names:
-                    topics.append(await _topic_result(name, by_topic[name]))
-            markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=tuple(topics)))
-        return WriteTxnMarkersResponse(markers=tuple(markers))
+        # All that our own coordinators send begin at once: none waits for one whose partition is slow.
+        written = asyncio.create_task(for_each(places, write, at_once=MARKERS_MAX, weight=WRITE_WEIGHT))
+        self._under_way.add(written)
+        written.add_done_callback(self._under_way.discard)
+        await asyncio.wait([written], timeout=COMMIT_TIMEOUT_S)
+        if written.done():
+            written.result()
+        return WriteTxnMarkersResponse(markers=await _results(request, answers))
 
     async def _write(self, topic: str, number: int, wanted: WritableTxnMarker) -> ErrorCode:
         marker = EndTransactionMarker(
@@ -99,35 +108,20 @@ class TransactionMarkerHandler:
                 acks_all=True,
                 transaction=TransactionAppend(version=wanted.transaction_version),
             )
+            committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
+            if committed is not None:
+                await committed
         except KafkaError as error:
             return error.code
         except OSError:
             return ErrorCode.kafka_storage_error
         # Only after the marker is committed: before, a new leader could still see the transaction open.
-        ended = partial(
-            self._groups.transaction_ended,
+        self._groups.transaction_ended(
             partition.partition.topic_partition,
             wanted.producer_id,
             is_committed=marker.type is ControlType.COMMIT,
         )
-        return await _once_committed(partition, appended, ended)
-
-
-async def _once_committed(partition: Partition, appended: LogAppendInfo, ended: Callable[[], None]) -> ErrorCode:
-    """Call `ended` once what was appended is committed, and return what a request is answered that waits for that."""
-    try:
-        committed = partition.committed(appended.last_offset + 1, appended.leader_epoch)
-        if committed is None:
-            ended()
-            return ErrorCode.none
-        committed.add_done_callback(lambda done: None if done.exception() else ended())
-        await asyncio.wait([committed], timeout=COMMIT_TIMEOUT_S)
-        if not committed.done():
-            return ErrorCode.request_timed_out
-        committed.result()
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.none
+        return ErrorCode.none
 
 
 def _places(request: WriteTxnMarkersRequest) -> Iterator[_Place]:
@@ -135,6 +129,19 @@ def _places(request: WriteTxnMarkersRequest) -> Iterator[_Place]:
         for topic in marker.topics:
             for number in topic.partition_indexes:
                 yield _Place(index, topic.name, number)
+
+
+async def _results(request: WriteTxnMarkersRequest, answers: _Answers) -> tuple[WritableTxnMarkerResult, ...]:
+    results: list[WritableTxnMarkerResult] = []
+    async for some in Slices(enumerate(request.markers), free=SLICED_ELEMENTS_MIN):
+        for index, marker in some:
+            by_topic = answers.get(index, {})
+            topics: list[WritableTxnMarkerTopicResult] = []
+            async for names in Slices(sorted(by_topic), free=SLICED_ELEMENTS_MIN):
+                for name in names:
+                    topics.append(await _topic_result(name, by_topic[name]))
+            results.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=tuple(topics)))
+    return tuple(results)
 
 
 async def _topic_result(name: str, codes: dict[int, ErrorCode]) -> WritableTxnMarkerTopicResult:

@@ -29,14 +29,14 @@ from random import Random
 from typing import Final
 
 from ...light_dataclass import dataclass
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition, numbers_by_topic
 from ...protocol.messages.producers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...protocol.net import Address, KafkaClient
+from ...protocol.net import Address, KafkaClient, Slices
 from ..cluster.view import NO_LEADER, ClusterImage, ClusterView
 from .core.states import TransactionValue
 
@@ -46,6 +46,8 @@ waited there could be written after this sender has given up, into the next tran
 """
 LANES_MAX: Final = 4
 """The number of requests under way to one broker."""
+MARKER_WEIGHT: Final = 5
+"""What a marker costs on the loop until it is in a queue, in elements of `pace`."""
 RETRY_MIN_S: Final = 0.02
 RETRY_MAX_S: Final = 1.0
 
@@ -69,12 +71,32 @@ class _Head:
     transaction_version: int
 
 
+class _Sending:
+    """The markers of one transaction that are not written yet: `left`."""
+
+    __slots__ = ("done", "left")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def written(self) -> None:
+        self.left -= 1
+        if not self.left:
+            self.done.set_result(None)
+
+
 @dataclass(slots=True, eq=False)
 class _Marker:
     head: _Head
     partition: TopicPartition
-    done: asyncio.Future[None]
+    sending: _Sending
     attempts: int = 0
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it is of no use any longer: its sender gave up, or one beside it is fenced."""
+        return self.sending.done.done()
 
     @property
     def key(self) -> tuple[int, str, int]:
@@ -119,15 +141,20 @@ class MarkerSender:
             coordinator_epoch,
             value.transaction_version,
         )
-        loop = asyncio.get_running_loop()
-        markers = [_Marker(head, partition, loop.create_future()) for partition in sorted(value.partitions)]
-        for marker in markers:
-            self._route(marker)
+        assert value.partitions, "no marker would ever be written"
+        sending = _Sending(len(value.partitions))
+        markers = (
+            _Marker(head, TopicPartition(topic, number), sending)
+            for topic, numbers in numbers_by_topic(value.partitions).items()
+            for number in numbers
+        )
         try:
-            await asyncio.gather(*[marker.done for marker in markers])
+            async for some in Slices(markers, weight=MARKER_WEIGHT, free=MARKERS_MAX):
+                for marker in some:
+                    self._route(marker)
+            await sending.done
         finally:
-            for marker in markers:
-                marker.done.cancel()
+            sending.done.cancel()
 
     async def close(self) -> None:
         """Stop sending; the markers that are left are sent by the next coordinator."""
@@ -139,24 +166,25 @@ class MarkerSender:
             await client.close()
 
     def _route(self, marker: _Marker) -> None:
-        if marker.done.done():
+        if marker.is_given_up:
             return
         image = self._view.image
         registration = image.partition(marker.partition)
         if registration is None:
-            marker.done.set_result(None)
+            marker.sending.written()
             return
         leader = registration.leader
         if leader == NO_LEADER or leader not in image.brokers:
             self._try_again(marker)
             return
         kind = leader, marker.attempts > 0
-        self._queues[kind].append(marker)
-        lanes = {lane for lane in self._lanes[kind] if not lane.done()}
-        # The markers of one transaction share a request: the lane that was opened for the first takes them all.
-        if not lanes or (len(self._queues[kind]) == 1 and len(lanes) < LANES_MAX):
+        queue = self._queues[kind]
+        queue.append(marker)
+        if len(queue) > 1:
+            return  # the lane that was opened for the first takes them all
+        lanes = self._lanes[kind] = {lane for lane in self._lanes[kind] if not lane.done()}
+        if len(lanes) < LANES_MAX:
             lanes.add(asyncio.create_task(self._serve(kind), name=f"markers-{leader}"))
-        self._lanes[kind] = lanes
 
     def _try_again(self, marker: _Marker) -> None:
         delay_s = min(RETRY_MIN_S * 2 ** min(marker.attempts, 10), RETRY_MAX_S)
@@ -171,7 +199,7 @@ class MarkerSender:
                 some: list[_Marker] = []
                 while queue and len(some) < MARKERS_MAX:
                     marker = queue.popleft()
-                    if not marker.done.done():
+                    if not marker.is_given_up:
                         some.append(marker)
                 if some:
                     self._settle(some, await self._write(broker_id, some, client))
@@ -192,6 +220,9 @@ class MarkerSender:
         except OUTSIDE as error:
             _log.info("broker %d: markers could not be written, trying again: %s", broker_id, error)
             return {}
+        except Exception as error:  # noqa: BLE001 - the supervisor of the lane: a marker that is lost ends no transaction
+            _log.error("internal error in markers for broker %d, trying again", broker_id, exc_info=error)
+            return {}
         return {
             (result.producer_id, topic.name, partition.partition_index): partition.error_code
             for result in response.markers
@@ -202,12 +233,12 @@ class MarkerSender:
     def _settle(self, markers: list[_Marker], answers: dict[tuple[int, str, int], ErrorCode]) -> None:
         for marker in markers:
             error = answers.get(marker.key, ErrorCode.unknown_server_error)
-            if marker.done.done():
+            if marker.is_given_up:
                 continue
             if error is ErrorCode.none:
-                marker.done.set_result(None)
+                marker.sending.written()
             elif error in _FENCED:
-                marker.done.set_exception(KafkaError(error, f"{marker.partition} has seen a newer one"))
+                marker.sending.done.set_exception(KafkaError(error, f"{marker.partition} has seen a newer one"))
             else:
                 self._try_again(marker)
 

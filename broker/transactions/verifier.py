@@ -38,7 +38,7 @@ from typing import Final, NamedTuple
 
 from ...light_dataclass import dataclass
 from ...log.core import NO_SEQUENCE, ProducerStateManager, earlier_sequence
-from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition
+from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition, numbers_by_topic
 from ...protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -91,14 +91,19 @@ class _Verdict(NamedTuple):
 class _Asked:
     """What is asked for one partition, and the batches that wait for the answer, in their order."""
 
-    __slots__ = ("_turns", "producers", "sequence", "verdict")
+    __slots__ = ("_partition", "_turns", "sequence", "verdict")
 
-    def __init__(self, producers: ProducerStateManager, sequence: int) -> None:
-        self.producers = producers
+    def __init__(self, partition: Partition, sequence: int) -> None:
+        self._partition = partition
         self.sequence = sequence
         """The first of those that wait; -1: they have none."""
         self.verdict: _Verdict | None = None
         self._turns: dict[asyncio.Future[None], None] = {}
+
+    @property
+    def producers(self) -> ProducerStateManager:
+        """Return those of the log as it is now: where this broker follows meanwhile, it is truncated or replaced."""
+        return self._partition.log.state.producers
 
     @property
     def is_over(self) -> bool:
@@ -163,7 +168,7 @@ class TransactionVerifier:
             return ONGOING
         producers.guard(producer.producer_id, producer.epoch, sequence)
         if asked is None:
-            asked = self._ask(name, question, producers, sequence)
+            asked = self._ask(partition, question, sequence)
         asked.sequence = earlier_sequence(asked.sequence, sequence)
         error, guard = await self._verdict(name, question, asked)
         if error is not ErrorCode.none:
@@ -189,8 +194,9 @@ class TransactionVerifier:
         if asked.is_over:
             del self._in_flight[name, question]
 
-    def _ask(self, name: TopicPartition, question: Question, producers: ProducerStateManager, sequence: int) -> _Asked:
-        asked = self._in_flight[name, question] = _Asked(producers, sequence)
+    def _ask(self, partition: Partition, question: Question, sequence: int) -> _Asked:
+        name = partition.partition.topic_partition
+        asked = self._in_flight[name, question] = _Asked(partition, sequence)
         waiting = self._waiting.setdefault(question, _Waiting())
         waiting.partitions[name] = asked
         if waiting.runner is None:
@@ -277,9 +283,6 @@ class TransactionVerifier:
     async def _ask_there(
         self, question: Question, partitions: frozenset[TopicPartition], broker_id: int
     ) -> dict[TopicPartition, ErrorCode]:
-        numbers: dict[str, list[int]] = {}
-        for partition in sorted(partitions):
-            numbers.setdefault(partition.topic, []).append(partition.partition)
         request = AddPartitionsToTxnRequest(
             transactions=(
                 AddPartitionsToTxnTransaction(
@@ -288,7 +291,8 @@ class TransactionVerifier:
                     producer_epoch=question.producer.epoch,
                     verify_only=not question.adds,
                     topics=tuple(
-                        AddPartitionsToTxnTopic(name=name, partitions=tuple(some)) for name, some in numbers.items()
+                        AddPartitionsToTxnTopic(name=name, partitions=tuple(numbers))
+                        for name, numbers in numbers_by_topic(partitions).items()
                     ),
                 ),
             )

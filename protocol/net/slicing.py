@@ -4,9 +4,10 @@
                              --> the next, once the loop's share allows it --> ...      > one response
 
 A handler thus costs the loop as much as for a small request, and starts no further tasks. The APIs in `SPLITS` answer
-each element by itself, in Kafka too. What is named twice by a request that only asks is looked up once, and no piece of
-such a request is begun once its connection is closed. A piece that fails as a whole ends the request with its error;
-what was changed before it stays changed.
+each element by itself, in Kafka too. What is named twice by a request that only asks is looked up once. No piece of
+such a request is begun once its connection is closed, nor one of offsets: the client may have committed newer ones over
+its next connection, or begun its next transaction. A piece that fails as a whole ends the request with its error; what
+was changed before it stays changed.
 
 A topic that is cut between two pieces is one topic in the response.
 """
@@ -43,6 +44,8 @@ class Split:
     inner_items: str | None = None
     inner_answers: str | None = None
     asks_only: bool = False
+    ends_with_connection: bool = False
+    """Whether the rest must not be done for a client that has given up; what only asks ends too."""
 
 
 class ConnectionClosedError(PeerError):
@@ -79,13 +82,12 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
     ApiKey.LIST_OFFSETS: Split("topics", "topics", *_PARTITIONS, asks_only=True),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Split("topics", "topics", "partition_indexes", "partitions", asks_only=True),
     ApiKey.METADATA: Split("topics", "topics", asks_only=True),
-    ApiKey.OFFSET_COMMIT: Split("topics", "topics", *_PARTITIONS),
+    ApiKey.OFFSET_COMMIT: Split("topics", "topics", *_PARTITIONS, ends_with_connection=True),
     ApiKey.OFFSET_DELETE: Split("topics", "topics", *_PARTITIONS),
     ApiKey.OFFSET_FETCH: Split("groups", "groups"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Split("topics", "topics", *_PARTITIONS, asks_only=True),
     ApiKey.SHARE_GROUP_DESCRIBE: Split("group_ids", "groups", asks_only=True),
-    ApiKey.TXN_OFFSET_COMMIT: Split("topics", "topics", *_PARTITIONS),
-    ApiKey.WRITE_TXN_MARKERS: Split("markers", "markers"),
+    ApiKey.TXN_OFFSET_COMMIT: Split("topics", "topics", *_PARTITIONS, ends_with_connection=True),
 }
 
 
@@ -111,7 +113,7 @@ async def answered_in_pieces(
 ) -> ResponseT:
     """Return the response to a large request; the one of `handler` if it names no elements. Raise
     ConnectionClosedError where no client waits for it, and TimeoutError, which ends the connection, rather than begin a
-    piece after `PIECES_S`: its client has given up, and may have sent newer offsets to commit.
+    piece after `PIECES_S`: its client has given up.
     """
     items = getattr(request, split.items)
     if not items:
@@ -128,7 +130,7 @@ async def answered_in_pieces(
             continue
         if loop.time() > deadline_s:
             raise TimeoutError(f"{context.api.name}: its parts took longer than {PIECES_S:.0f} s")
-        if split.asks_only and context.is_closed():
+        if (split.asks_only or split.ends_with_connection) and context.is_closed():
             raise ConnectionClosedError(f"{context.peer} has closed its connection")
         response = await handler(context, replaced(request, **{split.items: tuple(piece)}))
         answers.add(getattr(response, split.answers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from tierfetch.broker.groups.coordinator import GroupCoordinator
 from tierfetch.broker.groups.settings import CoordinatorSettings
 from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
+from tierfetch.broker.transactions.markers import MARKERS_MAX
 from tierfetch.log.core import AbortedTransaction, AppendOrigin
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.errors import ErrorCode
 from tierfetch.protocol.messages.producers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tierfetch.protocol.net.slicing import answered
 from tierfetch.tests.broker.hosting import NOW_MS, Host, batch
-from tierfetch.tests.broker.requests import all_versions, ask_message
+from tierfetch.tests.broker.requests import all_versions, ask_message, context_of
+from tierfetch.tests.broker.waiting import until
 
 PRODUCER_ID = 5
 
@@ -76,3 +80,27 @@ async def test_A2_a_partition_that_is_named_twice_is_marked_once(host: Host) -> 
     partition = await begin(host, "t")
     assert await write(host, "t", "t", commit=True) == {"t": ErrorCode.none}
     assert partition.log.state.offsets.log_end_offset == 2
+
+
+async def test_D4_a_marker_that_waits_for_a_replica_holds_up_none_beside_it(host: Host) -> None:
+    slow, quick = await host.topic("slow", 1, 2), await host.topic("quick", 1)
+    groups = GroupCoordinator(host.view, CoordinatorSettings(), random.Random(1), lambda: NOW_MS)
+    handler = TransactionMarkerHandler(host.hosted, groups, lambda: NOW_MS)
+    request = WriteTxnMarkersRequest(
+        markers=tuple(
+            WritableTxnMarker(
+                producer_id=number,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=(WritableTxnMarkerTopic(name="quick" if number else "slow", partition_indexes=(0,)),),
+                coordinator_epoch=0,
+            )
+            for number in range(MARKERS_MAX)
+        )
+    )
+    context = context_of(ApiKey.WRITE_TXN_MARKERS, 1)
+    written = asyncio.create_task(answered(handler.write_txn_markers, context, request, elements=3 * MARKERS_MAX))
+    await until(lambda: quick.log.state.log_end_offset == MARKERS_MAX - 1)
+    assert not written.done()
+    assert slow.log.state.log_end_offset == 1
+    written.cancel()

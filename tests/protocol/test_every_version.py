@@ -20,9 +20,11 @@ from tierfetch.protocol.codec import (
     read_request_body,
     read_request_header,
     read_response,
+    request_steps,
     write_request,
     write_response,
 )
+from tierfetch.protocol.wire.stepping import run_to_end
 from tierfetch.tests.messages import request_of, response_of
 from tierfetch.tests.protocol.entities import build_entity, schema_of
 from tierfetch.tests.protocol.full_content import full_request, full_response
@@ -74,6 +76,7 @@ def test_A4_a_full_request_of_every_version_is_read_and_written(api: ApiKey, ver
     request = read_request_body(read_header, reader)
     assert (read_header, reader.remaining) == (header, 0)
     assert joined(write_request(header, request)) == frame
+    assert joined(run_to_end(request_steps(header, request))) == frame
     if api not in OWN_VALUES:
         assert joined(write_request(header, request_of(api, content, version))) == frame
 

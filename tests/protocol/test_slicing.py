@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,12 +49,14 @@ from tierfetch.protocol.messages.topics import (
     DeleteTopicState,
 )
 from tierfetch.protocol.net.dispatch import RequestContext
-from tierfetch.protocol.net.slicing import PIECE_ELEMENTS, SPLITS, answered_in_pieces, pieces
+from tierfetch.protocol.net.slicing import PIECE_ELEMENTS, SPLITS, ConnectionClosedError, answered_in_pieces, pieces
 from tierfetch.protocol.request_elements import ELEMENTS_MAX_OF, REQUEST_ELEMENTS_MAX
 from tierfetch.protocol.wire.primitives import STEP_ELEMENTS, TAGGED_FIELDS_MAX, MalformedMessageError, Writer
 from tierfetch.protocol.wire.produce import ProducePartition, ProduceRequest, ProduceTopic
 from tierfetch.protocol.wire.stepping import Steps
 from tierfetch.protocol.wire.steps import KEPT_BYTES_MAX, _Kept
+from tierfetch.tests.messages import request_of, response_of
+from tierfetch.tests.protocol.full_content import full_request, full_response
 from tierfetch.tests.protocol.wire_fakes import Gate, joined, raw_peer, serving, until
 from tierfetch.tests.turns import turns
 
@@ -255,6 +259,28 @@ async def test_a_piece_that_fails_as_a_whole_ends_the_request() -> None:
     request = AlterPartitionReassignmentsRequest(timeout_ms=1, topics=(listed("a", range(1000)),))  # type: ignore[arg-type]
     response = await answered_in_pieces(handler, split, CONTEXT, request)
     assert (response.error_code, len(asked)) == (ErrorCode.not_controller, 1)
+
+
+@pytest.mark.parametrize(
+    ("api", "pieces_begun"),
+    [(ApiKey.OFFSET_COMMIT, 1), (ApiKey.TXN_OFFSET_COMMIT, 1), (ApiKey.LIST_OFFSETS, 1), (ApiKey.DELETE_RECORDS, 3)],
+    ids=lambda each: each.name if isinstance(each, ApiKey) else str(each),
+)
+async def test_no_offsets_are_committed_for_a_client_that_has_given_up(api: ApiKey, pieces_begun: int) -> None:
+    """It may have committed newer ones over its next connection, or begun its next transaction."""
+    begun: list[Any] = []
+
+    async def handler(_: RequestContext, request: Any) -> Any:
+        begun.append(request)
+        return replace(response_of(api, full_response(api)), topics=())
+
+    request = request_of(api, full_request(api))
+    topic, partition = request.topics[0], request.topics[0].partitions[0]
+    partitions = tuple(replace(partition, partition_index=number) for number in range(250))
+    request = replace(request, topics=(replace(topic, partitions=partitions),))
+    with suppress(ConnectionClosedError):
+        await answered_in_pieces(handler, SPLITS[api], replace(CONTEXT, is_closed=lambda: bool(begun)), request)
+    assert len(begun) == pieces_begun
 
 
 @pytest.mark.parametrize("api", SPLITS, ids=lambda api: api.name)

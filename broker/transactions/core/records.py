@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ....light_dataclass import dataclass
-from ....protocol import CorruptRecordError, TopicPartition
+from ....protocol import CorruptRecordError, TopicPartition, numbers_by_topic
 from ....protocol.wire import MalformedMessageError, Reader, Writer
 from .states import COMPLETE, NO_PRODUCER_ID, TransactionState, TransactionValue
 
@@ -74,9 +74,7 @@ def encode_value(value: TransactionValue, version: int) -> bytes:
 
 
 def _write_partitions(writer: Writer, partitions: Iterable[TopicPartition]) -> None:
-    by_topic: dict[str, list[int]] = {}
-    for partition in sorted(partitions):
-        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    by_topic = numbers_by_topic(partitions)
     writer.array_length(len(by_topic))
     for topic, numbers in by_topic.items():
         writer.string(topic)

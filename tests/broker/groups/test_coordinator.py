@@ -58,7 +58,7 @@ from tierfetch.tests.broker.groups.conversation import Coordinator, ready
 from tierfetch.tests.broker.nodes import Nodes
 from tierfetch.tests.broker.requests import all_versions, ask_message
 from tierfetch.tests.broker.waiting import until
-from tierfetch.tests.turns import turns
+from tierfetch.tests.turns import TURNS, turns
 
 NONE = ErrorCode.none
 
@@ -885,10 +885,43 @@ async def test_a_marker_that_is_committed_after_its_request_was_answered_decides
     )
     answer = await ask_message(handler.write_txn_markers, WriteTxnMarkersRequest(markers=(marker,)), 1)
     assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.request_timed_out
+    await until(lambda: bool(waits))
     assert active.shard.has_undecided("g", TopicPartition("t", 0))
     waits[-1].set_result(None)
     await turns()
     assert not active.shard.has_undecided("g", TopicPartition("t", 0))
+    assert await one.committed() == {"t-0": 2}
+
+
+async def test_a_marker_waits_for_offsets_whose_commit_has_timed_out_and_does_not_spin(
+    nodes: Nodes, one: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (active,) = nodes[1].groups.shards
+    append, may_append = active.partition.append, asyncio.Event()
+
+    async def late(*args: Any, **options: Any) -> LogAppendInfo:
+        await may_append.wait()
+        return await append(*args, **options)
+
+    monkeypatch.setattr(active.partition, "append", late)
+    record = GroupRecord(OffsetKey("g", "t", 0), OffsetValue(offset=2, commit_timestamp_ms=3))
+    with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
+        await active._writer.write([record], timeout_s=0.01, transaction=InTransaction(7, 0))
+    loop, calls = asyncio.get_running_loop(), list[object]()
+    call_soon = loop.call_soon
+
+    def counted(callback: Any, *args: Any, **options: Any) -> asyncio.Handle:
+        calls.append(callback)
+        return call_soon(callback, *args, **options)
+
+    active.end_transaction(7, is_committed=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "call_soon", counted)
+        await turns()
+    assert len(calls) < TURNS + 10, "nothing else has called"
+    assert active.shard.has_undecided("g", TopicPartition("t", 0)) is False, "it is not in the log yet"
+    may_append.set()
+    await until(lambda: "g" in active.shard.offsets)
     assert await one.committed() == {"t-0": 2}
 
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from tierfetch.broker.handlers.txn_markers import TransactionMarkerHandler
+from tierfetch.broker.handlers.txn_markers import COMMIT_TIMEOUT_S, TransactionMarkerHandler
 from tierfetch.broker.replicas.partition import Partition
 from tierfetch.broker.transactions.core.states import TransactionState, TransactionValue
-from tierfetch.broker.transactions.markers import LANES_MAX, MarkerSender
+from tierfetch.broker.transactions.markers import LANES_MAX, MARKERS_MAX, MarkerSender
 from tierfetch.protocol import ErrorCode, KafkaError, TopicPartition
 from tierfetch.protocol.messages.producers import (
     WritableTxnMarker,
@@ -49,6 +49,9 @@ class Leader:
             await asyncio.sleep(HANG_S if not set(numbers).isdisjoint(self.sick) else 0.01)
         finally:
             self.under_way -= 1
+        return self.answer(request)
+
+    def answer(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         return WriteTxnMarkersResponse(
             markers=tuple(
                 WritableTxnMarkerResult(
@@ -137,6 +140,27 @@ async def test_D4_a_write_that_never_ends_is_given_up_and_tried_again(
     await markers.close()
 
 
+async def test_D4_markers_whose_write_fails_by_an_internal_error_are_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader, begun = Leader(sick=()), 0
+    write = leader.write
+
+    async def fails_at_first(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        nonlocal begun
+        begun += 1
+        if begun == 1:
+            raise ExceptionGroup("internal", [AssertionError()])
+        return await write(request)
+
+    monkeypatch.setattr(leader, "write", fails_at_first)
+    markers = sender(leader)
+    async with asyncio.timeout(100 * HANG_S):
+        await asyncio.gather(*(markers.send(ended(number, 0), 0) for number in range(1, 20)))
+    await markers.close()
+    assert len([record for record in caplog.records if record.exc_info]) == 1
+
+
 async def test_D4_markers_that_are_tried_again_hold_up_no_new_ones_however_many_they_are() -> None:
     markers = sender(leader := Leader(sick={0}))
     stuck = []
@@ -193,6 +217,78 @@ class Turns:
             await asyncio.sleep(0)
 
 
+class Slow:
+    """Partition 0 does not append, or does not commit, before `may` is set; the others do at once."""
+
+    def __init__(self, slow: str) -> None:
+        self.may: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: list[int] = []
+        self._slow = slow
+        groups: Any = SimpleNamespace(transaction_ended=lambda _, producer_id, **__: self.ended.append(producer_id))
+        self.handler = TransactionMarkerHandler(cast(Any, self), groups, lambda: 0)
+
+    def find(self, topic: str, number: int) -> Any:
+        async def append(*_: object, **__: object) -> object:
+            if not number and self._slow == "append":
+                await asyncio.shield(self.may)
+            return SimpleNamespace(last_offset=0, leader_epoch=0)
+
+        return SimpleNamespace(
+            append=append,
+            committed=lambda *_: None if number or self._slow == "append" else asyncio.shield(self.may),
+            partition=SimpleNamespace(topic_partition=TopicPartition(topic, number)),
+        )
+
+
+@pytest.mark.parametrize("slow", ["append", "commit"])
+async def test_D4_a_marker_that_waits_is_answered_before_its_request_is_given_up(slow: str) -> None:
+    loop, place = asyncio.get_running_loop(), Slow(slow)
+    leader = Leader(sick=())
+    leader.write = place.handler.write  # type: ignore[method-assign]
+    markers = sender(leader)
+    sent_s, stuck = loop.time(), asyncio.create_task(markers.send(ended(1, 0), 0))
+    await asyncio.gather(*(markers.send(ended(number, 1), 0) for number in range(2, 10)))
+    assert loop.time() < sent_s + HANG_S / 2
+    place.may.set_result(None)
+    await stuck
+    await markers.close()
+
+
+@pytest.mark.parametrize("slow", ["append", "commit"])
+async def test_a_marker_decides_also_once_its_request_is_given_up(slow: str) -> None:
+    place = Slow(slow)
+    topic = WritableTxnMarkerTopic(name="t", partition_indexes=(0,))
+    marker = WritableTxnMarker(
+        producer_id=7, producer_epoch=0, transaction_result=True, topics=(topic,), coordinator_epoch=0
+    )
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await place.handler.write(WriteTxnMarkersRequest(markers=(marker,)))
+    assert place.ended == []
+    place.may.set_result(None)
+    await asyncio.sleep(1)
+    assert place.ended == [7]
+
+
+async def test_D4_no_marker_is_begun_when_its_sender_has_given_up() -> None:
+    begun: list[int] = []
+
+    async def append(*_: object, **__: object) -> None:
+        begun.append(0)
+        await asyncio.sleep(COMMIT_TIMEOUT_S)
+        raise KafkaError(ErrorCode.not_enough_replicas, "not now")
+
+    hosted: Any = SimpleNamespace(find=lambda *_: SimpleNamespace(append=append))
+    handler = TransactionMarkerHandler(hosted, cast(Any, None), lambda: 0)
+    topic = WritableTxnMarkerTopic(name="t", partition_indexes=tuple(range(MARKERS_MAX + 1)))
+    marker = WritableTxnMarker(
+        producer_id=7, producer_epoch=0, transaction_result=True, topics=(topic,), coordinator_epoch=0
+    )
+    response = await handler.write(WriteTxnMarkersRequest(markers=(marker,)))
+    assert len(begun) == MARKERS_MAX
+    assert response.markers[0].topics[0].partitions[-1].error_code is ErrorCode.request_timed_out
+
+
 async def test_D10_many_markers_in_a_request_are_written_within_the_loops_share() -> None:
     count, asked = 4_000, []
 
@@ -215,3 +311,17 @@ async def test_D10_many_markers_in_a_request_are_written_within_the_loops_share(
         (0, ErrorCode.not_leader_or_follower),
         (1, ErrorCode.not_leader_or_follower),
     }
+
+
+async def test_D10_the_markers_of_a_large_transaction_are_sent_within_the_loops_share() -> None:
+    count, leader = 10_000, Leader(sick=())
+
+    async def write(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        return leader.answer(request)
+
+    leader.write = write  # type: ignore[method-assign]
+    markers = sender(leader)
+    async with Turns() as turns:
+        await markers.send(ended(1, *range(count)), 0)
+    assert turns.count >= count // 500, "a thousand at a time, at most"
+    await markers.close()

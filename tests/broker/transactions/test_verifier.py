@@ -120,6 +120,19 @@ async def test_a_batch_that_comes_as_the_answer_does_overtakes_none(opens: bool)
     assert order == sorted(order)
 
 
+async def test_an_addition_holds_for_the_log_as_it_is_afterwards() -> None:
+    """It is truncated, or replaced, where this broker follows another for a moment."""
+    other = OtherBroker()
+    verify, hosted = verifier(other), partition()
+    waiting = asyncio.create_task(verify.verify(hosted, ADDING, knows_abortable=True))
+    await until(lambda: len(other.asked) == 1)
+    producers = hosted.log.state.producers = ProducerStateManager()
+    other.may_answer.set()
+    guard = await waiting
+    assert producers.admits(PRODUCER.producer_id, PRODUCER.epoch, guard)
+    assert len(other.asked) == 2
+
+
 async def test_what_all_have_given_up_is_asked_again() -> None:
     other = OtherBroker()
     verify, hosted = verifier(other), partition()
