@@ -13,6 +13,7 @@ choice         chooses the replicas that balance disks for the least copying.
 handing        hands replicas from brokers that give to brokers that take.
 disks          evens out the disks that are left.
 refining       takes back and exchanges moves, for fewer bytes.
+trading        trades dear moves between givers, for fewer bytes.
 leaders        evens out preferred leaders without moving bytes.
 bounds         computes how few moves and bytes any plan needs.
 headroom       computes the capacity that producers and consumers leave to moves.
