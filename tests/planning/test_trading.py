@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tierfetch.planning.goals import Goal
 from tierfetch.planning.placement import Indexes, Placement
-from tierfetch.planning.trading import Trades
+from tierfetch.planning.refining.trading import Trades
 from tierfetch.tests.planning.clusters import GB, cluster
 
 

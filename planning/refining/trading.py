@@ -15,9 +15,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from ..model import Floats
-from .choice import lowest
-from .placement import Indexes, Placement
+from ...model import Floats
+from ..choice import lowest
+from ..placement import Indexes, Placement
 
 TRADES_MAX: Final = 2_048
 EXCHANGES_MAX: Final = 256

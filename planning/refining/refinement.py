@@ -20,10 +20,10 @@ from typing import Final
 
 import numpy as np
 
-from ..model import Bools, Floats
-from .balancing import Band
-from .choice import lowest
-from .placement import Indexes, Placement, any_slot, order_by_broker, spread
+from ...model import Bools, Floats
+from ..balancing import Band
+from ..choice import lowest
+from ..placement import Indexes, Placement, any_slot, order_by_broker, spread
 from .trading import Trades
 
 MOVES_PER_BROKER_MAX: Final = 512
