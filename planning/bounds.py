@@ -75,7 +75,7 @@ def bound(placement: Placement, repaired: Indexes, numbers: Band | None, disks: 
         groups = _groups(placement)
         fewest = [before.lacking_moves(group, numbers) for group in groups]
         spare = max(0, len(moved) - len(forced) - sum(fewest))
-        prices = float(placement.cost.mean()) * REPLICA_PRICES
+        prices = float(placement.cost.sum()) / max(1, len(placement.cost)) * REPLICA_PRICES
         dear = -prices * (len(moved) - before.lacking_replicas(numbers))
         for group, few in zip(groups, fewest, strict=True):
             least = before.least(group, numbers, disks, few, few + spare, prices)
