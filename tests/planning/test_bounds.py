@@ -111,3 +111,15 @@ def test_a_broker_that_has_to_keep_its_cheap_replicas_gives_dear_ones() -> None:
     assert 3 * GB < bound(placement, none, numbers, disks, moved).bytes_min <= 4 * GB
     wide = replace(numbers, lo=np.array([0.0, 5.0, 5.0]))
     assert bound(placement, none, wide, disks, moved).bytes_min <= 2 * GB + 4
+
+
+def test_a_broker_that_may_take_others_in_return_can_give_its_cheap_replicas() -> None:
+    """As above, with three moves more: four of 1 GB leave broker 0, and three tiny ones come."""
+    arrays = cluster([(1,)] * 5 + [(2,)] * 9 + [(3,)], brokers=3, sizes=[4 * GB] + [GB] * 4 + [1.0] * 10)
+    placement = Placement(arrays, Goal.rebalance(), np.array([4 * GB] + [0.5 * GB] * 4 + [1.0] * 10))
+    moved, none = np.array([0, 5, 6, 7, 8, 9, 10]), np.zeros(0, dtype=np.int64)
+    placement.move(moved[:4], np.zeros(4, dtype=np.int64), 2)
+    placement.move(moved[4:], np.zeros(3, dtype=np.int64), 0)
+    numbers = Band(np.full(3, 5.0), np.array([4.0, 3.0, 5.0]), np.array([7.0, 10.0, 6.0]))
+    disks = Band(np.full(3, 4 * GB), np.zeros(3), np.array([4.4, 10.0, 10.0]) * GB)
+    assert bound(placement, none, numbers, disks, moved).bytes_min <= 2 * GB + 3
