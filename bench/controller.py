@@ -20,6 +20,7 @@ from uuid import UUID
 
 import psutil
 
+from tierfetch.cli.local import end_with_parent
 from tierfetch.controller import SUPPORTED_FEATURES, ControllerConfig, snapshot_records
 from tierfetch.controller.core.broker_heartbeat import fence
 from tierfetch.controller.core.machine import ControllerCore
@@ -66,7 +67,7 @@ def run(system: System, base: Path, results: Results, total_mb: int, runs: int) 
     cases = [(size, BROKERS) for size in SIZES] + [(10_000, REPLICATION_FACTOR), (30_000, REPLICATION_FACTOR)]
     for size, brokers in cases:
         for _ in range(runs):
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            with ProcessPoolExecutor(1, get_context("spawn"), end_with_parent()) as pool:
                 measured = pool.submit(measure, size, brokers).result()
             for quantity, value in asdict(measured).items():
                 unit = next(unit for ending, unit in _UNITS.items() if quantity.endswith(ending))

@@ -21,6 +21,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from tierfetch.cli.local import end_with_parent
+
 GROUP_RATIO: Final = 1.5
 GROUP_SIZE_MIN: Final = 2
 
@@ -131,7 +133,7 @@ def commit() -> str:
     """Return the commit of the code, as it was when this process first asked."""
     here = Path(__file__).parent
     command = ["git", "describe", "--always", "--dirty"]
-    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, preexec_fn=end_with_parent())
     return done.stdout.strip() or "unknown"
 
 

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import psutil
 
+from tierfetch.cli.local import end_with_parent
+
 from .measure import Results
 from .systems import System
 from .workload import create_topic
@@ -68,7 +70,7 @@ with InProcessCluster(ClusterOptions(brokers={brokers})):
 def first_start(brokers: int) -> Start:
     """Start a cluster in a process that has imported nothing yet, as the first test of a session does."""
     program = [sys.executable, "-c", FIRST.format(brokers=brokers)]
-    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60, preexec_fn=end_with_parent())
     return Start(*map(float, done.stdout.split()))
 
 

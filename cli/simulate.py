@@ -26,6 +26,7 @@ from ..pages import Made
 from ..sim.faults import Schedule, UnfitScheduleError
 from ..sim.scenarios import REPORTS, SCENARIOS, RunReport, run_seed, shrink_failure
 from ..sim.watch import watch_seed
+from .local import end_with_parent
 from .options import OutputFile, write_text
 from .simulate_page import simulate_page
 
@@ -194,7 +195,7 @@ def _reports(
 @contextmanager
 def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that end at once when the work is given up: a seed takes a minute."""
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), end_with_parent()) as pool:
         try:
             yield pool
         except BaseException:
@@ -284,6 +285,11 @@ def _commit() -> str:
     described = ""
     with suppress(OSError):  # where there is no git
         described = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+            command,
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=end_with_parent(),
         ).stdout.strip()
     return described or f"of version {package_version('tierfetch')}"

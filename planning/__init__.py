@@ -12,7 +12,7 @@ sharing        divides what givers give as one choice among all their replicas.
 choice         chooses the replicas that balance disks for the least copying.
 handing        hands replicas from brokers that give to brokers that take.
 disks          evens out the disks that are left.
-refining       takes back and exchanges moves, for fewer bytes.
+refining       takes back, exchanges and trades moves, for fewer bytes (a folder).
 leaders        evens out preferred leaders without moving bytes.
 bounds         computes how few moves and bytes any plan needs.
 headroom       computes the capacity that producers and consumers leave to moves.

@@ -11,7 +11,8 @@ plan left it. Then, whatever the plan:
             dual of that choice as a linear program, which is a bound at any price of a byte on disk. Of plans that move
             no more replicas than this one: many small cheap ones may do for a few large ones. Where a broker above its
             band has too few cheap replicas for its surplus, its bytes have a price of their own on top: what it has
-            to give can come from no other broker
+            to give can come from no other broker. Nor can it give all its cheap ones where its number has to stay in
+            its band, so that dear ones have to go
 
 Where every partition has one replica in each rack, none can leave its own, and each rack needs that much for itself.
 Apart from this racks are left out, and room, and whether one set of replicas can serve both numbers and bytes: it is a
@@ -21,6 +22,7 @@ bound, not a plan.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -35,6 +37,8 @@ SAMPLE_MAX = 1024
 PRICE_MAX = 4.0
 STEPS = 14
 """The number of steps in the search for the best price; each leaves two thirds of the range."""
+REPLICA_PRICES: Final = np.append(0.0, 2.0 ** np.arange(-5, 2, 0.5))
+"""What keeping a replica may be worth to a broker, in parts of what one copies on the average; any is a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +70,21 @@ def bound(placement: Placement, repaired: Indexes, numbers: Band | None, disks: 
     """
     before = _Before(placement)
     forced = before.held_by(~placement.stays)
-    free = _Least()
+    moves, dear = 0, np.zeros(1)
     if numbers is not None and disks is not None:
         groups = _groups(placement)
         fewest = [before.lacking_moves(group, numbers) for group in groups]
         spare = max(0, len(moved) - len(forced) - sum(fewest))
+        prices = float(placement.cost.sum()) / max(1, len(placement.cost)) * REPLICA_PRICES
+        dear = -prices * (len(moved) - before.lacking_replicas(numbers))
         for group, few in zip(groups, fewest, strict=True):
-            free.add(before.least(group, numbers, disks, few, few + spare))
+            least = before.least(group, numbers, disks, few, few + spare, prices)
+            moves += least.moves
+            dear += least.bytes
     return Bound(
-        moves_min=len(forced) + max(free.moves, len(repaired)),
+        moves_min=len(forced) + max(moves, len(repaired)),
         moves=len(moved),
-        bytes_min=float(placement.cost[forced].sum()) + max(free.bytes, float(placement.cost[repaired].sum())),
+        bytes_min=float(placement.cost[forced].sum()) + max(float(dear.max()), float(placement.cost[repaired].sum())),
         bytes=float(placement.cost[moved].sum()),
     )
 
@@ -90,16 +98,12 @@ def _groups(placement: Placement) -> list[Bools]:
     return [np.ones(placement.broker_count, dtype=np.bool_)]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Least:
-    """Beside what has to leave anyway."""
+    """Beside what has to leave anyway; `bytes` [K] at each price of a replica that is kept."""
 
-    moves: int = 0
-    bytes: float = 0.0
-
-    def add(self, other: _Least) -> None:
-        self.moves += other.moves
-        self.bytes += other.bytes
+    moves: int
+    bytes: Floats
 
 
 class _Before:
@@ -140,27 +144,49 @@ class _Before:
         forced = self._counts[group & ~self._placement.stays].sum()
         return max(0, int(self._need(self._counts, self._counts_after, numbers)[group].sum() - forced))
 
-    def least(self, group: Bools, numbers: Band, disks: Band, fewest: int, most: int) -> _Least:
+    def lacking_replicas(self, numbers: Band) -> float:
+        """How many replicas all brokers below their bands lack."""
+        return float(self._need(self._counts, self._counts_after, numbers).sum())
+
+    def least(self, group: Bools, numbers: Band, disks: Band, fewest: int, most: int, prices: Floats) -> _Least:
         """Return what one group's brokers above their bands give, or what those below take, if that is more; the latter
         in `fewest` to `most` moves.
         """
         placement = self._placement
-        given = self._given(group, numbers, disks)
+        given_moves, given_bytes = self._given(group, numbers, disks)
         lacking_bytes = float(self._need(self._disk, placement.disk, disks)[group].sum())
         lacking_bytes -= float(placement.weight[self.held_by(group & ~placement.stays)].sum())
         staying = self.held_by(group & placement.stays)
         cost, weight = placement.cost[staying], placement.weight[staying]
         lacking_bytes = max(0.0, lacking_bytes)
         price = best_price(cost, weight, fewest, lacking_bytes, most)
-        taken_bytes = _dual(cost, weight, fewest, most, lacking_bytes, price)
         toll = _toll(cost - price * weight, fewest, most)
+        taken_bytes = _dual(cost, weight, fewest, most, lacking_bytes, price)
+        gains = self._own_gains(group, numbers, disks, price, toll, prices)
+        return _Least(max(given_moves, fewest), np.maximum(given_bytes, taken_bytes + gains))
+
+    def _own_gains(self, group: Bools, numbers: Band, disks: Band, price: float, toll: float, prices: Floats) -> Floats:
+        """[K]. Return by how much the bound rises when the bytes that each broker has to give have a price of their
+        own, and the replicas that it has to keep one up to each of `prices`.
+
+        A broker may also keep its number by taking others in return, but not in the moves that those below their bands
+        need: from all of the bound, the price is taken off again for each of the moves that are left.
+        """
+        placement = self._placement
         surplus = np.where(group, self._surplus(self._disk, placement.disk, disks), 0.0)
-        for broker in np.flatnonzero(surplus).tolist():
+        lacking = self._need(self._counts, self._counts_after, numbers)
+        spare = np.where(lacking > 0, np.inf, self._counts - np.minimum(numbers.lo, self._counts_after))
+        gains = np.zeros((int((surplus > 0).sum()), len(prices)))
+        for row, broker in enumerate(np.flatnonzero(surplus).tolist()):
             own = self._of(broker)
-            taken_bytes += own_price_gain(
-                placement.cost[own], placement.weight[own], float(surplus[broker]), price, toll
-            )
-        return _Least(max(given.moves, fewest), max(given.bytes, taken_bytes))
+            weight = placement.weight[own]
+            values = placement.cost[own] + toll - price * weight
+            for column, kept_at in enumerate(prices.tolist()):
+                gains[row, column], count = own_gain(values, weight, float(surplus[broker]), kept_at, spare[broker])
+                if count <= spare[broker]:
+                    break  # a higher price gains less
+        found: Floats = np.maximum.accumulate(gains, axis=1).sum(axis=0)
+        return found
 
     def _of(self, broker: int) -> Indexes:
         """The partitions of its replicas."""
@@ -172,8 +198,9 @@ class _Before:
     def _held_ends(self) -> Indexes:
         return np.cumsum(self._counts).astype(np.int64)
 
-    def _given(self, group: Bools, numbers: Band, disks: Band) -> _Least:
-        placement, given = self._placement, _Least()
+    def _given(self, group: Bools, numbers: Band, disks: Band) -> tuple[int, float]:
+        """Moves and bytes."""
+        placement, moves, least_bytes = self._placement, 0, 0.0
         counts = self._surplus(self._counts, self._counts_after, numbers)
         sizes = self._surplus(self._disk, placement.disk, disks)
         is_above = group & ((counts > 0) | (sizes > 0))
@@ -181,8 +208,9 @@ class _Before:
             mine = self._of(broker)
             cost, weight = placement.cost[mine], placement.weight[mine]
             count = max(_fewest(weight, float(sizes[broker]), int(counts[broker])), int(counts[broker]))
-            given.add(_Least(count, least_cost(cost, weight, count, float(sizes[broker]))))
-        return given
+            moves += count
+            least_bytes += least_cost(cost, weight, count, float(sizes[broker]))
+        return moves, least_bytes
 
 
 def _fewest(weight: Floats, size_bytes: float, known: int) -> int:
@@ -231,20 +259,21 @@ def _toll(values: Floats, count: int, most: int) -> float:
     return -float(np.partition(values, min(bound, len(values)) - 1)[min(bound, len(values)) - 1])
 
 
-def own_price_gain(cost: Floats, weight: Floats, surplus: float, price: float, toll: float) -> float:
-    """Return by how much the bound rises when the bytes of a broker, which has to give `surplus`, have the best price
-    of their own on top of the general one.
+def own_gain(values: Floats, weight: Floats, surplus: float, kept_at: float, spare: float) -> tuple[float, int]:
+    """Return by how much the bound rises when a broker gives `surplus`, at the best price of its bytes, and each
+    replica beyond `spare` that it gives costs `kept_at`; and how many it gives then.
     """
+    dues = values + kept_at
     with np.errstate(divide="ignore", invalid="ignore"):
-        chosen_at = np.where(weight > 0, (cost + toll) / weight - price, np.inf)
-    order = np.argsort(chosen_at, kind="stable")
-    given = np.cumsum(weight[order])
-    last = min(int(np.searchsorted(given, surplus)), len(order) - 1)
-    own = float(chosen_at[order[last]]) if len(order) else 0.0
-    if not 0 < own < np.inf:
-        return 0.0
-    values = cost + toll - price * weight
-    return max(0.0, own * surplus + float(np.minimum(0.0, values - own * weight).sum() - np.minimum(0.0, values).sum()))
+        given_at = np.where(weight > 0, dues / weight, np.inf)
+    order = np.argsort(given_at, kind="stable")
+    last = min(int(np.searchsorted(np.cumsum(weight[order]), surplus)), len(order) - 1)
+    own = max(0.0, float(given_at[order[last]]))
+    if own == np.inf:
+        return 0.0, 0
+    paid = kept_at * spare if kept_at else 0.0
+    gain = own * surplus - paid + float(np.minimum(0.0, dues - own * weight).sum() - np.minimum(0.0, values).sum())
+    return max(0.0, gain), last + 1
 
 
 def _dual(cost: Floats, weight: Floats, count: int, most: int, size_bytes: float, price: float) -> float:

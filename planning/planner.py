@@ -2,7 +2,7 @@
 
     1. replicas that cannot stay get new places       forced.py       one move each
     2. numbers, then disks, are brought into bands    balancing.py, disks.py; what is not needed for that is taken back,
-                                                      what is dear exchanged: refining.py
+                                                      what is dear exchanged: refining/
     3. preferred leaders are made even                leaders.py      no bytes
     4. the partitions that change are put in waves    waves.py        those with the fewest in sync first, then the
                                                                       cheapest, so that most are done early

@@ -9,7 +9,7 @@ ordinary end. Two things differ: `ps` shows the command of the fork server, and 
 these start their process by `subprocess`.
 
 The fork server has one thread and no event loop, so that a fork copies no lock and no selector. It ends, and kills what
-it has started, when the process that started it ends.
+it has started, when the process that started it ends; where it is killed itself, the kernel does that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tierfetch.cli.local.processes import Child, execute
+from tierfetch.cli.local.processes import Child, end_with_parent, execute
 
 PROGRAM: Final = [sys.executable, "-m", "tierfetch.cli.main"]
 """What a forked child can run."""
@@ -160,13 +160,22 @@ class _Server:
                 os.close(files[1])
 
     def _fork(self, files: Sequence[int]) -> int:
+        end_with_us = end_with_parent()
+        bound, binding = os.pipe()
         if (pid := os.fork()) == 0:
+            if end_with_us is not None:
+                end_with_us()
+            os.close(bound)
+            os.close(binding)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for each in (self._requests, self._ended, self._waker, *self._children.values()):
                 each.close()
             os.close(files[0])
             return 0
+        os.close(binding)
+        os.read(bound, 1)  # before the tests know it, and may freeze it
+        os.close(bound)
         self._children[pid] = reports = socket.socket(fileno=files[0])
         _tell(reports, pid)
         return pid

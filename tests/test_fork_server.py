@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tierfetch.cli.local.processes import poll
@@ -106,13 +107,16 @@ def test_other_programs_are_executed(server: ForkServer, tmp_path: Path, monkeyp
     assert other.wait(TIMEOUT_S) == 0
 
 
-def test_none_survives_the_process_that_started_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", ["tests", "fork server"])
+def test_no_frozen_node_is_left_when_what_started_it_is_killed(tmp_path: Path, killed: str) -> None:
     (tmp_path / "node.properties").write_text(WAITING)
     command = [sys.executable, "-c", OWNER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
-        node = int(owner.stdout.readline())
+        node = psutil.Process(int(owner.stdout.readline()))
+        node.suspend()
+        psutil.Process(owner.pid if killed == "tests" else node.ppid()).kill()
+        for _ in poll(TIMEOUT_S, "the node to end"):
+            if not node.is_running() or node.status() == psutil.STATUS_ZOMBIE:
+                break
         owner.kill()
-    for _ in poll(TIMEOUT_S, "the node to end"):
-        if not Path(f"/proc/{node}").exists():
-            break

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from confluent_kafka import Consumer
 
-from tierfetch.cli.local import poll
+from tierfetch.cli.local import end_with_parent, poll
 
 from ..systems import Cluster
 from .real_members import settings_of
@@ -36,7 +36,9 @@ class Process:
         self.read_at: dict[int, float] = {}
         command = [sys.executable, "-m", __spec__.name, servers, topic, group_id, protocol]
         root = Path(__file__).resolve().parents[2]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=root, preexec_fn=end_with_parent()
+        )
         self._thread = threading.Thread(target=self._listen, name="listen")
 
     def __enter__(self) -> Self:

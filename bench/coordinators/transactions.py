@@ -21,6 +21,8 @@ from typing import Final
 
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 
+from tierfetch.cli.local import end_with_parent
+
 from ..lab.jars import kafka_jars
 from ..latency import percentile_99
 from ..measure import Results, cpu_seconds
@@ -78,7 +80,9 @@ def measure_java(servers: str, producers: int) -> Figures:
     """Run Java's producers and consumer in a JVM of their own."""
     numbers = map(str, (PARTITIONS, producers, RECORDS, RECORD_BYTES, WARM_UP_S, COUNTED_S))
     command = ["java", *JVM, "-cp", f"{kafka_jars()}/*", str(JAVA), servers, TOPIC, *numbers]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=STEP_TIMEOUT_S, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=STEP_TIMEOUT_S, check=False, preexec_fn=end_with_parent()
+    )
     return read_figures(done.stdout, done.stderr)
 
 

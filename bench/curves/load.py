@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from tierfetch.cli.local import end_with_parent
 from tierfetch.protocol import ApiKey
 from tierfetch.protocol.codec import RequestHeader, write_request
 from tierfetch.protocol.records import Record, build_batch
@@ -182,7 +183,7 @@ def recovered(port: int, topic: str, partitions: int, count: int) -> float:
 
 def load_process() -> ProcessPoolExecutor:
     """Return a process for the clients, that has imported what they need."""
-    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent())
     warm: Callable[[], int] = os.getpid
     pool.submit(warm).result()
     return pool

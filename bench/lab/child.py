@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tierfetch.cli.local import poll
+from tierfetch.cli.local import end_with_parent, poll
 from tierfetch.cli.local.processes import Processes
 
 CHILD: Final = 1
@@ -35,6 +35,7 @@ def exit_code(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=end_with_parent(),
         )
         try:
             return child.wait(limit_s)

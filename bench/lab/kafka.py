@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from tierfetch.cli.local import LocalNodes, NodeFailedError, free_ports, poll
+from tierfetch.cli.local import LocalNodes, NodeFailedError, end_with_parent, free_ports, poll
 from tierfetch.cli.random_uuid import new_id
 
 from .jars import kafka_jars
@@ -50,6 +50,7 @@ def run_tool(main_class: str, *arguments: str, heap: str = "256m", stdin: str = 
         errors="replace",
         timeout=TOOL_TIMEOUT_S,
         check=False,
+        preexec_fn=end_with_parent(),
     )
     if new.exists():
         new.replace(archive)

@@ -21,6 +21,7 @@ from typing import Final
 
 from tierfetch.cli.cluster_session import Admin
 from tierfetch.cli.cluster_session import run as run_admin
+from tierfetch.cli.local import end_with_parent
 from tierfetch.cli.local.nodes import TIERFETCH
 from tierfetch.model import ClusterArrays, Inventory
 from tierfetch.planning import Goal, PlanFile, PlannedPartition, PlanOptions, ReplicaPlan, plan_file_of, plan_replicas
@@ -234,7 +235,7 @@ def _executing(lab: Lab, path: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [*TIERFETCH, "reassign", "execute", str(path), "--warm-timeout", "0", *bootstrap]
     said = path.with_suffix(".said")
     with said.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, preexec_fn=end_with_parent())
         try:
             yield process
             process.wait(STEP_TIMEOUT_S)
@@ -242,7 +243,14 @@ def _executing(lab: Lab, path: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
             process.wait()
             cancel = [*TIERFETCH, "reassign", "cancel", str(path), *bootstrap]
-            subprocess.run(cancel, stdout=output, stderr=subprocess.STDOUT, timeout=STEP_TIMEOUT_S, check=False)
+            subprocess.run(
+                cancel,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=STEP_TIMEOUT_S,
+                check=False,
+                preexec_fn=end_with_parent(),
+            )
             raise
     _check(process, said)
 

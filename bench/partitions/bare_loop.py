@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
+from tierfetch.cli.local import end_with_parent
+
 TICK_S: Final = 0.02
 """The brokers' own."""
 
@@ -36,7 +38,7 @@ class BareLoop:
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "bench.partitions.bare_loop", str(self._limit_s)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=end_with_parent())
         assert self._process.stdout is not None, command
         self._process.stdout.readline()  # it looks at the clock from now on
         return self

@@ -19,6 +19,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from tierfetch.cli.local import end_with_parent
 from tierfetch.cli.options import table_console
 
 from ..fetching.report import spread
@@ -75,7 +76,14 @@ def main(pythons: tuple[Path, ...], uvloop: bool, only: tuple[str, ...], rounds:
 
 def way(python: Path, *, is_uvloop: bool) -> Way:
     """Ask an interpreter what it is."""
-    done = subprocess.run([str(python), "-c", PROBE], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [str(python), "-c", PROBE],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        preexec_fn=end_with_parent(),
+    )
     if done.returncode != 0:
         raise click.ClickException(f"{python} is no interpreter that runs: {done.stderr.strip()[-300:]}")
     return Way(name_of(done.stdout, is_uvloop=is_uvloop), python, is_uvloop)

@@ -9,6 +9,7 @@ import multiprocessing
 import re
 from pathlib import Path
 
+from tierfetch.cli.local import end_with_parent
 from tierfetch.protocol.records import Compression
 
 from ..measure import Results
@@ -36,7 +37,7 @@ def run(base: Path, results: Results) -> None:
 
 def in_another_process(root: Path, split_bytes: int) -> tuple[int, float]:
     """(rows, peak in millions of bytes)."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with multiprocessing.get_context("spawn").Pool(1, end_with_parent()) as pool:
         return pool.apply(read_all, (str(root), split_bytes))
 
 

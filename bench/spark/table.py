@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Producer
 
-from tierfetch.cli.local import LocalCluster, TierSettings, poll
+from tierfetch.cli.local import LocalCluster, TierSettings, end_with_parent, poll
 
 from ..measure import Results
 from ..workload import STEP_TIMEOUT_S, consume, create_topic
@@ -105,7 +105,9 @@ def wait_tiered(tier: Path, local: Path, topic: str) -> None:
 
 def in_a_session(tier: Path, topic: str, master: str, runs: int) -> dict[str, Any]:
     command = [sys.executable, "-m", __name__, str(tier), topic, master, str(runs)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=SESSION_TIMEOUT_S)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, timeout=SESSION_TIMEOUT_S, preexec_fn=end_with_parent()
+    )
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told
 

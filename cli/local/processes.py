@@ -1,6 +1,7 @@
 """Child processes by number: started with their output in a file, ended by SIGTERM or SIGKILL, waited for.
 
-None outlives the process that started it, however that one ends: on Linux the kernel sends SIGTERM then.
+None outlives the process that started it, however that one ends: on Linux the kernel sends SIGKILL then. SIGTERM would
+leave those that are frozen (SIGSTOP) or hang, and what was acknowledged survives both.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def execute(command: Sequence[str], output: Path) -> Child:
 
 
 def end_with_parent() -> Callable[[], None] | None:
-    """Return the `preexec_fn` of a child that must not outlive this process; None where there is no such thing."""
+    """Return the `preexec_fn` of a child that must not outlive this process, or the `initializer` of its workers; None
+    where there is no such thing. The kernel looks at the thread that starts the child, which has to last as long.
+    """
     return None if _prctl is None else partial(_end_with, os.getpid())
 
 
@@ -70,7 +73,7 @@ _PR_SET_PDEATHSIG: Final = 1
 def _end_with(parent: int) -> None:
     """Run in the child, before its program: a signal may interrupt the parent before it knows that it has a child."""
     assert _prctl is not None
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 

@@ -21,7 +21,7 @@ from ..quorum.admin import QuorumAdmin
 from ..quorum.report import status
 from ..random_uuid import new_id
 from .nodes import TIERFETCH, LocalNodes, NodeFailedError
-from .processes import free_ports
+from .processes import end_with_parent, free_ports
 from .security import LocalSecurity
 
 COMMAND_TIMEOUT_S: Final = 30.0
@@ -161,6 +161,7 @@ class LocalQuorum(LoopbackControllers):
             text=True,
             timeout=COMMAND_TIMEOUT_S,
             check=False,
+            preexec_fn=end_with_parent(),
         )
         if done.returncode != 0:
             raise ControllerFailedError(f"tierfetch {' '.join(arguments)}: {done.stderr or done.stdout}")

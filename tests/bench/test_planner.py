@@ -7,12 +7,12 @@ import pytest
 from tierfetch.bench.planner import PARTITIONS, cases, made_up
 from tierfetch.planning import plan_replicas
 
-NEAR = 1.05
+NEAR = 1.035
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", cases())
-def test_S2_a_plan_copies_at_most_a_twentieth_more_than_any_plan_needs(case: str) -> None:
+def test_S2_a_plan_copies_hardly_more_than_any_plan_needs(case: str) -> None:
     brokers, empty, goal = cases()[case]
     found = plan_replicas(made_up(PARTITIONS, brokers, empty), goal).bound
     assert found.bytes <= NEAR * found.bytes_min

@@ -5,6 +5,8 @@
                  what both brokers then have on disk is inside their bands
     split        a dear replica, for several cheap ones of the same giver that bring as much; for as many
                  of them less one, light ones that came to the same broker stay where they were
+    traded       a dear replica, for a light one of the same giver, where other givers bring what the taker then lacks:
+                 trading.py
 
 No broker ends further outside its band than it was, no replica that has to move is touched, and no partition loses a
 rack. The dearest moves are looked at first, since every exchange uses up what the bands still allow. Of a broker with
@@ -18,10 +20,11 @@ from typing import Final
 
 import numpy as np
 
-from ..model import Bools, Floats
-from .balancing import Band
-from .choice import lowest
-from .placement import Indexes, Placement, any_slot, order_by_broker, spread
+from ...model import Bools, Floats
+from ..balancing import Band
+from ..choice import lowest
+from ..placement import Indexes, Placement, any_slot, order_by_broker, spread
+from .trading import Trades
 
 MOVES_PER_BROKER_MAX: Final = 512
 POOL_MAX: Final = 1_024
@@ -37,14 +40,14 @@ GAIN_MIN: Final = 1.0
 
 
 def refine(placement: Placement, is_fixed: Bools, numbers: Band, disks: Band) -> None:
-    """Undo and exchange moves; `is_fixed` [P, R] are those that were not made for balance."""
+    """Undo, exchange, split and trade moves; `is_fixed` [P, R] are those that were not made for balance."""
     step = _Refinement(placement, is_fixed, numbers, disks)
     step.undo()
     for _ in range(PASSES):
         step.exchange()
-        if not _Splits(placement, step).run():
+        is_split = _Splits(placement, step).run()
+        if not (Trades(placement, step, _Pools(placement)).run() or is_split):
             return
-    step.exchange()
 
 
 class _Refinement:
@@ -266,16 +269,22 @@ class _Pools:
 
     def heaviest_of(self, broker: int) -> tuple[Indexes, Indexes]:
         """Partitions and slots, the heaviest first; none of a broker with many, of which a sample is no choice."""
-        partitions, slots = self.of(broker)
-        if len(partitions) >= POOL_MAX:
-            return partitions[:0], slots[:0]
+        partitions, slots = self.few_of(broker)
         order = np.argsort(-self._weight[partitions], kind="stable")
         return partitions[order], slots[order]
 
+    def few_of(self, broker: int) -> tuple[Indexes, Indexes]:
+        """Partitions and slots; none of a broker with many."""
+        partitions, slots = self._all_of(broker)
+        return (partitions, slots) if len(partitions) < POOL_MAX else (partitions[:0], slots[:0])
+
+    def _all_of(self, broker: int) -> tuple[Indexes, Indexes]:
+        first, end = int(self._ends[broker - 1]) if broker else 0, int(self._ends[broker])
+        return self._partitions[first:end], self._slots[first:end]
+
     def of(self, broker: int) -> tuple[Indexes, Indexes]:
         """Partitions and slots; of many a sample, light and heavy alike."""
-        first, end = int(self._ends[broker - 1]) if broker else 0, int(self._ends[broker])
-        partitions, slots = self._partitions[first:end], self._slots[first:end]
+        partitions, slots = self._all_of(broker)
         if len(partitions) <= POOL_MAX:
             return partitions, slots
         chosen = np.argsort(self._weight[partitions], kind="stable")[spread(len(partitions), POOL_MAX)]
