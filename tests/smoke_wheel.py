@@ -116,7 +116,7 @@ class Environment:
         return done
 
     def install(self, what: str) -> None:
-        options = ["-q", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]
+        options = ["-q", "--no-compile", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]
         installer = self._above or self
         installer.python("-m", "pip", "--python", self.interpreter, "install", *options, what)
 
