@@ -444,7 +444,7 @@ class ServerConnection(StreamProtocol):
     def _log_failure(self, request: _Request, error: BaseException) -> None:
         """Log the failure of a handler that gave no answer."""
         name = self._server.listener_name
-        if isinstance(error, PeerError):
+        if isinstance(error, (PeerError, *OUTSIDE)):
             log.warning(self.host, "%s: %s of %s is not answered: %s", name, request.api.name, self.peer, error)
         elif isinstance(error, Exception):
             log.error(self.host, "%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)

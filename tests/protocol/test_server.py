@@ -417,15 +417,25 @@ async def test_a_handler_that_fails_closes_its_connection_only(caplog: pytest.Lo
     assert caplog.text.count("ValueError: a bug") == 1
 
 
-async def test_a_refusal_that_no_response_can_say_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaError(ErrorCode.not_leader_or_follower, "t-0 is led by another"),
+        TimeoutError("its parts took longer than 30 s"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_refusal_that_no_response_can_say_closes_the_connection(
+    caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
     async def on_produce(context: RequestContext, request: ProduceRequest) -> None:
-        raise KafkaError(ErrorCode.not_leader_or_follower, "t-0 is led by another")
+        raise error
 
     async with serving({ApiKey.PRODUCE: on_produce}) as server, raw_peer(server.port) as peer:
         peer.send(ApiKey.PRODUCE, 9, 1, produce(b"x", acks=0))
         assert await peer.is_closed()
     (record,) = [item for item in caplog.records if item.levelno >= logging.WARNING]
-    assert "is not answered: NOT_LEADER_OR_FOLLOWER: t-0 is led by another" in record.getMessage()
+    assert f"is not answered: {error}" in record.getMessage()
     assert record.exc_info is None
 
 
