@@ -69,7 +69,7 @@ ci: ## What CI runs: every suite below, what failed once more, one table at the 
 	.ci/run $(SUITES)
 
 test-faults: install ## Brokers killed, frozen and starved while they serve (about 8 minutes)
-	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300 -n 1 --dist loadfile --no-loadscope-reorder $(call no_hang,330)
+	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300 -n 2 --dist loadfile --no-loadscope-reorder $(call no_hang,330)
 
 test-commands: install ## Whole clusters: the tutorial, reassign, replacements, quorums, secured ones (about 4 minutes)
 	$(BIN)/python -m pytest -q tests/process -m 'commands or secured' --timeout 300 -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(call no_hang,600)
@@ -93,10 +93,10 @@ $(VENV)/.fuzz: $(STAMP)
 	@touch $@
 
 test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, or says why it skips)
-	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600
+	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600 -n 2 --dist loadfile --no-loadscope-reorder
 
 test-spark: install-spark ## The tier as a Spark table (installs PySpark; Java comes from a wheel if there is none)
-	$(BIN)/python -m pytest -q tests/spark tests/pipeline -m spark --timeout 600
+	$(BIN)/python -m pytest -q tests/spark tests/pipeline -m spark --timeout 600 -n 2 --dist loadfile --no-loadscope-reorder
 
 install-spark: $(VENV)/.spark
 
