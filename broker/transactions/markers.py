@@ -29,6 +29,7 @@ from random import Random
 from typing import Final
 
 from ...light_dataclass import dataclass
+from ...limited_log import LimitedLog
 from ...protocol import OUTSIDE, ErrorCode, KafkaError, TopicPartition, numbers_by_topic
 from ...protocol.messages.producers import (
     WritableTxnMarker,
@@ -52,7 +53,7 @@ RETRY_MIN_S: Final = 0.02
 RETRY_MAX_S: Final = 1.0
 
 _FENCED: Final = frozenset({ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch})
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 WriteHere = Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]]
 AddressOf = Callable[[ClusterImage, int], Address]
@@ -218,10 +219,11 @@ class MarkerSender:
                 address = self._address_of(self._view.image, broker_id)
                 response = await client.send(address, request, timeout_s=self._timeout_s)
         except OUTSIDE as error:
-            _log.info("broker %d: markers could not be written, trying again: %s", broker_id, error)
+            _log.info(str(broker_id), "broker %d: markers could not be written, trying again: %s", broker_id, error)
             return {}
         except Exception as error:  # noqa: BLE001 - the supervisor of the lane: a marker that is lost ends no transaction
-            _log.error("internal error in markers for broker %d, trying again", broker_id, exc_info=error)
+            message = "internal error in markers for broker %d, trying again"
+            _log.error(str(broker_id), message, broker_id, exc_info=error)
             return {}
         return {
             (result.producer_id, topic.name, partition.partition_index): partition.error_code
