@@ -62,7 +62,7 @@ demo-secure: install ## The same with TLS on every connection, SCRAM for clients
 demo-spark: install-spark ## A small tier, asked, audited, profiled and exported with Spark, no broker running (about a minute)
 	$(BIN)/tierfetch spark demo $(DEMO_ARGS)
 
-test: install ## All tests that need nothing but this checkout; quick ones first (about 5 minutes on 2 cores)
+test: install ## All tests that need nothing but this checkout; quick ones first (5 to 13 minutes on 2 cores)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --new-first $(HOUSE:%=--ignore=%) $(call no_hang,240)
 
 ci: ## What CI runs: every suite below, what failed once more, one table at the end (about an hour; SUITES="check test")
