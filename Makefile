@@ -96,7 +96,7 @@ test-interop: install ## Against Apache Kafka 4.3.0 (needs Java 17+ and Maven, o
 	$(BIN)/python -m pytest -q tests/interop -m interop --timeout 600 -n 2 --dist loadfile --no-loadscope-reorder
 
 test-spark: install-spark ## The tier as a Spark table (installs PySpark; Java comes from a wheel if there is none)
-	$(BIN)/python -m pytest -q tests/spark tests/pipeline -m spark --timeout 600 -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q tests/spark tests/pipeline -m spark --timeout 600
 
 install-spark: $(VENV)/.spark
 
