@@ -68,7 +68,7 @@ test: install ## All tests that need nothing but this checkout; quick ones first
 ci: ## What CI runs: every suite below, what failed once more, one table at the end (about an hour; SUITES="check test")
 	.ci/run $(SUITES)
 
-test-faults: install ## Brokers killed, frozen and starved while they serve (about 8 minutes)
+test-faults: install ## Brokers killed, frozen and starved while they serve (about 7 minutes)
 	$(BIN)/python -m pytest -q tests/process -m faults --timeout 300 -n 2 --dist loadfile --no-loadscope-reorder $(call no_hang,330)
 
 test-commands: install ## Whole clusters: the tutorial, reassign, replacements, quorums, secured ones (about 4 minutes)

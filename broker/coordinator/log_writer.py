@@ -11,6 +11,7 @@ a busy coordinator appends few batches. What belongs to a transaction is a batch
 | the append is refused or fails | its KafkaError, KAFKA_STORAGE_ERROR | never committed |
 | not committed within its timeout | REQUEST_TIMED_OUT | committed and applied later, or lost with the leadership |
 | leadership ends | NOT_LEADER_OR_FOLLOWER | the next leader finds out by reading |
+| an internal error | as where leadership ends | memory may differ from the log: it is read again |
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _size_of(key: bytes, value: bytes | None) -> int:
 
 class ShardWriter(Generic[RecordT]):
     """The writer of one leader epoch of a partition. `apply` is called for each record once it is committed, with the
-    transaction that it belongs to, and its offset.
+    transaction that it belongs to, and its offset; `on_broken` with an internal error, after which nothing is taken.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class ShardWriter(Generic[RecordT]):
         leader_epoch: int,
         now_ms: WallClock,
         apply: Callable[[RecordT, InTransaction | None, int], None],
+        on_broken: Callable[[Exception], None],
         *,
         compression: Compression = Compression.NONE,
     ) -> None:
@@ -92,6 +94,7 @@ class ShardWriter(Generic[RecordT]):
         self._leader_epoch = leader_epoch
         self._now_ms = now_ms
         self._apply = apply
+        self._on_broken = on_broken
         self._compression = compression
         self._queue: deque[_Write[RecordT]] = deque()
         self._under_way: list[_Write[RecordT]] = []
@@ -233,6 +236,9 @@ class ShardWriter(Generic[RecordT]):
             except OSError as error:
                 _log.error("%s: append failed: %s; check the log directory's disk", self._partition.partition, error)
                 self._settle(batch, KafkaError(ErrorCode.kafka_storage_error, str(error)))
+            except Exception as error:  # noqa: BLE001 - what waits is answered by `close`, once the log is read again
+                self._end = KafkaError(ErrorCode.not_leader_or_follower, f"{self._partition.partition} is read again")
+                self._on_broken(error)
             else:
                 self._settle(batch, None)
 

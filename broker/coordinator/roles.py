@@ -17,6 +17,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from ...protocol import ErrorCode, KafkaError, TopicPartition
@@ -71,13 +72,23 @@ class Coordinator(ABC, Generic[ShardT]):
             number = partition.partition.partition
             # Always rebuilt from the log: what this process held was of another epoch, and may not be committed.
             self._close(number)
-            self._shards[number] = self._make_shard(partition)
-            self._shards[number].begin()
+            active = self._shards[number] = self._make_shard(partition)
+            active.on_broken = partial(self._read_again, active)
+            active.begin()
 
     def resigned(self, partition: TopicPartition) -> None:
         """This broker no longer leads it."""
         if partition.topic == self.topic_name:
             self._close(partition.partition)
+
+    def _read_again(self, broken: ShardT) -> None:
+        number = broken.partition.partition.partition
+        if self._shards.get(number) is not broken:
+            return
+        try:
+            self.led(broken.partition)
+        except KafkaError:
+            self._close(number)  # it is not led here any longer
 
     def _close(self, number: int) -> None:
         active = self._shards.pop(number, None)

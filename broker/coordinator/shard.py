@@ -8,6 +8,8 @@
 | active | served; requests that wait for something are parked here |
 | closed | NOT_COORDINATOR, also to every parked request |
 
+After an internal error in a write, what is in memory may differ from the log: the shard is closed, and read again.
+
 The kind of coordinator decides with pure machines, `step(event, now) -> effects`. This performs what they want done:
 an answer goes to the future that is its token, a record to the writer, a timer to the event loop. Nothing of it
 outlives the leader epoch: the next leader, also if it is this broker, reads the partition again.
@@ -61,13 +63,15 @@ class ActiveShard(ABC, Generic[RecordT]):
         self._rng = rng
         self._now_ms = now_ms
         self._writer: ShardWriter[RecordT] = ShardWriter(
-            partition, self.leader_epoch, now_ms, self._apply, compression=compression
+            partition, self.leader_epoch, now_ms, self._apply, self._broken, compression=compression
         )
         self.submit = self._writer.submit
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self._parked: set[asyncio.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: KafkaError | None = None
+        self.on_broken: Callable[[], None] = lambda: None
+        """Called when it must be read again."""
 
     # What a kind of coordinator says.
 
@@ -180,4 +184,11 @@ class ActiveShard(ABC, Generic[RecordT]):
         self._tasks.discard(task)
         failure = None if task.cancelled() else task.exception()
         if failure is not None and failure is not self._end:
-            _log.error("internal error in the %s of %s", self.kind, self.partition.partition, exc_info=failure)
+            self._report(failure)
+
+    def _broken(self, failure: Exception) -> None:
+        self._report(failure)
+        self.on_broken()
+
+    def _report(self, failure: BaseException) -> None:
+        _log.error("internal error in the %s of %s", self.kind, self.partition.partition, exc_info=failure)
