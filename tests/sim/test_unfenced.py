@@ -140,3 +140,17 @@ def test_sessions_start_again_at_a_controller_that_heard_nobody_for_long() -> No
     scene = Scene().at(10.5).beats(1, 100).is_due()
     with pytest.raises(InvariantViolationError, match="silent brokers are fenced"):
         scene.commits(120)
+
+
+def test_sessions_start_again_at_a_controller_that_heard_nobody_since_its_election() -> None:
+    """Seed 53: it was elected, and paused before the first heartbeat."""
+    scenes = {}
+    for first_s in (10.6, 10.4):
+        scene = scenes[first_s] = Scene()
+        scene.judge.on(ControllerElected(EPOCH + 1))
+        for number in range(6):
+            for broker_id in (1, 3):
+                scene.at(first_s + 0.4 * number).beats(broker_id, 100 + 10 * number, epoch=EPOCH + 1)
+    scenes[10.6].commits(200, epoch=EPOCH + 1)
+    with pytest.raises(InvariantViolationError, match="silent brokers are fenced"):
+        scenes[10.4].commits(200, epoch=EPOCH + 1)

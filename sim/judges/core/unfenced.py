@@ -14,8 +14,8 @@ the third of them:
 The second look excuses a controller whose disk holds its appends up. One that is not heard, or whose log stands still,
 is not judged, nor is what a controller decided that could not have it committed. A controller that was held up, by a
 commit that took long or by a pause, lets all sessions start again: so does the judge, after a batch that is committed
-later than the controller takes for held up, and after so long a silence of all brokers (seed 1023). How late a commit
-was may show only when the next one is faster.
+later than the controller takes for held up, and after so long a silence of all brokers (seed 1023), one that began with
+its election too. How late a commit was may show only when the next one is faster.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class UnfencedJudge:
             case ControllerElected(epoch):
                 self._leads_s.setdefault(epoch, self._now_s())
             case HeartbeatReceived(epoch, next_offset, request):
-                if self._now_s() - self._any_heard_s.get(epoch, self._now_s()) > self._unheard_s:
+                leads_s = self._leads_s.get(epoch, self._now_s())
+                if self._now_s() - self._any_heard_s.get(epoch, leads_s) > self._unheard_s:
                     self._was_held_up(epoch, self._now_s())
                 self._heard_s[epoch, request.broker_id] = self._any_heard_s[epoch] = self._now_s()
                 self._heard(epoch, next_offset)
