@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from tierfetch.cli.local import end_with_parent
+from tierfetch.cli.local import captured
 
 GROUP_RATIO: Final = 1.5
 GROUP_SIZE_MIN: Final = 2
@@ -131,9 +130,7 @@ def machine() -> str:
 @cache
 def commit() -> str:
     """Return the commit of the code, as it was when this process first asked."""
-    here = Path(__file__).parent
-    command = ["git", "describe", "--always", "--dirty"]
-    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, preexec_fn=end_with_parent())
+    done = captured(["git", "describe", "--always", "--dirty"], cwd=Path(__file__).parent)
     return done.stdout.strip() or "unknown"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 import psutil
 
-from tierfetch.cli.local import end_with_parent
+from tierfetch.cli.local import captured
 
 from .measure import Results
 from .systems import System
@@ -70,7 +69,8 @@ with InProcessCluster(ClusterOptions(brokers={brokers})):
 def first_start(brokers: int) -> Start:
     """Start a cluster in a process that has imported nothing yet, as the first test of a session does."""
     program = [sys.executable, "-c", FIRST.format(brokers=brokers)]
-    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60, preexec_fn=end_with_parent())
+    done = captured(program, timeout_s=60)
+    done.check_returncode()
     return Start(*map(float, done.stdout.split()))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -26,7 +25,7 @@ from ..pages import Made
 from ..sim.faults import Schedule, UnfitScheduleError
 from ..sim.scenarios import REPORTS, SCENARIOS, RunReport, run_seed, shrink_failure
 from ..sim.watch import watch_seed
-from .local import end_with_parent
+from .local import captured, end_with_parent
 from .options import OutputFile, write_text
 from .simulate_page import simulate_page
 
@@ -284,12 +283,5 @@ def _commit() -> str:
     command = ["git", "describe", "--always", "--dirty"]
     described = ""
     with suppress(OSError):  # where there is no git
-        described = subprocess.run(
-            command,
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=False,
-            preexec_fn=end_with_parent(),
-        ).stdout.strip()
+        described = captured(command, cwd=Path(__file__).parent).stdout.strip()
     return described or f"of version {package_version('tierfetch')}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from typing import Final
 
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 
-from tierfetch.cli.local import end_with_parent
+from tierfetch.cli.local import captured
 
 from ..lab.jars import kafka_jars
 from ..latency import percentile_99
@@ -80,9 +79,7 @@ def measure_java(servers: str, producers: int) -> Figures:
     """Run Java's producers and consumer in a JVM of their own."""
     numbers = map(str, (PARTITIONS, producers, RECORDS, RECORD_BYTES, WARM_UP_S, COUNTED_S))
     command = ["java", *JVM, "-cp", f"{kafka_jars()}/*", str(JAVA), servers, TOPIC, *numbers]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=STEP_TIMEOUT_S, check=False, preexec_fn=end_with_parent()
-    )
+    done = captured(command, timeout_s=STEP_TIMEOUT_S)
     return read_figures(done.stdout, done.stderr)
 
 

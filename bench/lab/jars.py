@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tierfetch.cli.local import end_with_parent
+from tierfetch.cli.local import captured
 from tierfetch.protocol import OperatorError
 
 KAFKA_VERSION = "4.3.0"
@@ -83,14 +83,7 @@ def _download(directory: Path, artifacts: Artifacts) -> None:
     pom.write_text(_pom(artifacts))
     command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=DOWNLOAD_TIMEOUT_S,
-            check=False,
-            preexec_fn=end_with_parent(),
-        )
+        done = captured(command, timeout_s=DOWNLOAD_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise KafkaUnavailableError(f"Maven did not bring the jars within {DOWNLOAD_TIMEOUT_S} s") from error
     if done.returncode != 0:

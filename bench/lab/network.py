@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from tierfetch.cli.local import LocalNodes, end_with_parent
+from tierfetch.cli.local import LocalNodes, captured
 from tierfetch.cli.local.nodes import LOOPBACK
 from tierfetch.protocol import OperatorError
 
@@ -177,14 +177,7 @@ def _run_all(commands: Iterable[Command]) -> None:
 
 def _run(*command: str) -> None:
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_TIMEOUT_S,
-            check=False,
-            preexec_fn=end_with_parent(),
-        )
+        done = captured(command, timeout_s=COMMAND_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NetworkRefusedError(f"{' '.join(command)}: {error}") from None
     if done.returncode != 0:

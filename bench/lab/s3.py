@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import boto3
 from botocore.config import Config as BotoConfig
 
-from tierfetch.cli.local import end_with_parent, free_ports
+from tierfetch.cli.local import captured, free_ports
 from tierfetch.cli.local.nodes import LOOPBACK
 from tierfetch.protocol import OperatorError
 
@@ -105,15 +105,7 @@ def _build(go: str, directory: Path) -> None:
     command = [go, "install", f"{PACKAGE}@{VERSION}"]
     environment = {**os.environ, "GOBIN": str(directory), "GOFLAGS": "-trimpath"}
     try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_TIMEOUT_S,
-            check=False,
-            preexec_fn=end_with_parent(),
-        )
+        done = captured(command, env=environment, timeout_s=BUILD_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise S3UnavailableError(f"Go did not build {PACKAGE} within {BUILD_TIMEOUT_S} s") from error
     if done.returncode != 0:

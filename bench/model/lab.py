@@ -8,7 +8,6 @@ capture reads there what holds.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Final
 
 from tierfetch.cli.cluster_session import Admin, check
 from tierfetch.cli.cluster_session import run as run_admin
-from tierfetch.cli.local import LocalCluster, LocalQuorum, TierSettings, end_with_parent, free_ports, poll
+from tierfetch.cli.local import LocalCluster, LocalQuorum, TierSettings, captured, free_ports, poll
 from tierfetch.model import System
 from tierfetch.plugins.local import STORAGE_DIRECTORY
 from tierfetch.protocol.messages.configs import (
@@ -257,7 +256,7 @@ def _compiled() -> Path:
         return classes
     new = classes.with_name(f"{classes.name}.{os.getpid()}")
     command = ["javac", "-nowarn", "-cp", f"{kafka_jars()}/*", "-d", str(new), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=end_with_parent())
+    done = captured(command)
     if done.returncode != 0:
         raise RuntimeError(f"javac: {done.stderr or done.stdout}")
     if not classes.exists():

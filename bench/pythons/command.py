@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tierfetch.cli.local import end_with_parent
+from tierfetch.cli.local import captured
 from tierfetch.cli.options import table_console
 
 from ..fetching.report import spread
@@ -76,14 +75,7 @@ def main(pythons: tuple[Path, ...], uvloop: bool, only: tuple[str, ...], rounds:
 
 def way(python: Path, *, is_uvloop: bool) -> Way:
     """Ask an interpreter what it is."""
-    done = subprocess.run(
-        [str(python), "-c", PROBE],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        preexec_fn=end_with_parent(),
-    )
+    done = captured([str(python), "-c", PROBE], timeout_s=60)
     if done.returncode != 0:
         raise click.ClickException(f"{python} is no interpreter that runs: {done.stderr.strip()[-300:]}")
     return Way(name_of(done.stdout, is_uvloop=is_uvloop), python, is_uvloop)

@@ -18,7 +18,7 @@ from ...doors import lazy_door
 if TYPE_CHECKING:
     from .cluster import BrokerFailedError, LocalCluster, TierSettings
     from .nodes import LocalNodes, NodeFailedError
-    from .processes import Child, end_with_parent, free_ports, poll, taken_port
+    from .processes import Child, captured, end_with_parent, free_ports, poll, taken_port
     from .quorum import ControllerFailedError, LocalQuorum
     from .security import LocalSecurity
     from .servers import LocalServers
@@ -34,6 +34,7 @@ __all__ = [
     "LocalServers",
     "NodeFailedError",
     "TierSettings",
+    "captured",
     "end_with_parent",
     "free_ports",
     "poll",
@@ -54,6 +55,7 @@ if not TYPE_CHECKING:
             "LocalServers": "servers",
             "NodeFailedError": "nodes",
             "TierSettings": "cluster",
+            "captured": "processes",
             "end_with_parent": "processes",
             "free_ports": "processes",
             "poll": "processes",

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
@@ -57,6 +57,26 @@ def execute(command: Sequence[str], output: Path) -> Child:
             start_new_session=True,
             preexec_fn=end_with_parent(),
         )
+
+
+def captured(
+    command: Sequence[str],
+    *,
+    timeout_s: float | None = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; return its exit status and what it said. OSError, subprocess.TimeoutExpired."""
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        cwd=cwd,
+        env=env,
+        check=False,
+        preexec_fn=end_with_parent(),
+    )
 
 
 def end_with_parent() -> Callable[[], None] | None:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,7 @@ from ..quorum.admin import QuorumAdmin
 from ..quorum.report import status
 from ..random_uuid import new_id
 from .nodes import TIERFETCH, LocalNodes, NodeFailedError
-from .processes import end_with_parent, free_ports
+from .processes import captured, free_ports
 from .security import LocalSecurity
 
 COMMAND_TIMEOUT_S: Final = 30.0
@@ -154,15 +153,8 @@ class LocalQuorum(LoopbackControllers):
 
     def tool(self, *arguments: str) -> str:
         """Run `tierfetch ...`; ControllerFailedError with what it said unless it succeeds."""
-        done = subprocess.run(
-            [*TIERFETCH, *arguments],
-            env=None if self.security is None else self.security.environment(arguments),
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_TIMEOUT_S,
-            check=False,
-            preexec_fn=end_with_parent(),
-        )
+        environment = None if self.security is None else self.security.environment(arguments)
+        done = captured([*TIERFETCH, *arguments], env=environment, timeout_s=COMMAND_TIMEOUT_S)
         if done.returncode != 0:
             raise ControllerFailedError(f"tierfetch {' '.join(arguments)}: {done.stderr or done.stdout}")
         return done.stdout
