@@ -246,20 +246,20 @@ class MarkerSender:
 
 
 def _grouped(markers: list[_Marker]) -> tuple[WritableTxnMarker, ...]:
-    by_head: dict[_Head, dict[str, list[int]]] = {}
+    by_head: dict[_Head, list[TopicPartition]] = {}
     for marker in markers:
-        topics = by_head.setdefault(marker.head, {})
-        topics.setdefault(marker.partition.topic, []).append(marker.partition.partition)
+        by_head.setdefault(marker.head, []).append(marker.partition)
     return tuple(
         WritableTxnMarker(
             producer_id=head.producer_id,
             producer_epoch=head.producer_epoch,
             transaction_result=head.is_commit,
             topics=tuple(
-                WritableTxnMarkerTopic(name=name, partition_indexes=tuple(numbers)) for name, numbers in topics.items()
+                WritableTxnMarkerTopic(name=name, partition_indexes=tuple(numbers))
+                for name, numbers in numbers_by_topic(partitions).items()
             ),
             coordinator_epoch=head.coordinator_epoch,
             transaction_version=head.transaction_version,
         )
-        for head, topics in by_head.items()
+        for head, partitions in by_head.items()
     )

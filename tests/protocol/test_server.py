@@ -536,8 +536,7 @@ async def test_a_reset_by_the_peer_is_no_fault(caplog: pytest.LogCaptureFixture)
         async with raw_peer(server.port) as peer:
             peer.send(ApiKey.FETCH, 12, 1, FETCH)
             await peer.frame()
-            raw: socket.socket = peer.writer.get_extra_info("socket")
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.reset()
         await until(lambda: not server.connections)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
