@@ -13,7 +13,6 @@ DeleteShareGroupState, ReadShareGroupStateSummary.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Final, Protocol, TypeVar
@@ -47,17 +46,17 @@ from ....protocol.messages.share_state import (
     WriteShareGroupStateResponsePartitionResult,
     WriteStateResult,
 )
-from ....protocol.net import SLICE_ELEMENTS, SLICED_ELEMENTS_MIN, RequestContext, Slices
+from ....protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices, for_each
 from ...share_state.active_shard import ActiveShard
 from ...share_state.coordinator import ShareCoordinator
 from ...share_state.core.batches import NO_OFFSET, Batch
 from ...share_state.core.records import UNKNOWN_COUNT, ShareKey
 from ...share_state.core.state import Write
 
-TASK_WEIGHT: Final = 5
-"""What the task of a partition costs on the loop, in elements of `pace`."""
-AT_ONCE_MAX: Final = SLICE_ELEMENTS // TASK_WEIGHT
-"""The partitions of one request that are under way at a time: a slice of them, whose records become one batch."""
+PARTITION_WEIGHT: Final = 5
+"""What a partition costs on the loop, in elements of `pace`."""
+AT_ONCE_MAX: Final = 1_000
+"""The partitions of one request that are under way at a time."""
 
 
 class _Partition(Protocol):
@@ -226,23 +225,23 @@ async def _answered(
 ) -> tuple[ResultT, ...]:
     """Answer partition by partition, `AT_ONCE_MAX` at once: each waits for its record."""
     is_enabled = coordinator.is_enabled
+    asked = [(topic.topic_id, each) for topic in topics for each in topic.partitions]
+    answers: dict[int, AnswerT] = {}
 
-    async def one(topic_id: UUID | None, each: PartitionT) -> AnswerT:
+    async def one(place: int) -> None:
+        topic_id, each = asked[place]
         try:
             if not is_enabled:
                 raise no_share_groups()
-            return await answer(each, _key(group_id, topic_id, each.partition))
+            answers[place] = await answer(each, _key(group_id, topic_id, each.partition))
         except KafkaError as error:
-            return refuse(each, error)
+            answers[place] = refuse(each, error)
 
-    asked = ((topic.topic_id, each) for topic in topics for each in topic.partitions)
-    answers: list[AnswerT] = []
-    async for some in Slices(asked, weight=TASK_WEIGHT, free=AT_ONCE_MAX):
-        answers += await asyncio.gather(*(one(topic_id, each) for topic_id, each in some))
-    given = iter(answers)
+    await for_each(range(len(asked)), one, at_once=AT_ONCE_MAX, weight=PARTITION_WEIGHT)
+    given = (answers[place] for place in range(len(asked)))
     results: list[ResultT] = []
-    async for told in Slices(topics, free=SLICED_ELEMENTS_MIN):
-        results += [result(topic.topic_id, tuple(islice(given, len(topic.partitions)))) for topic in told]
+    async for some in Slices(topics, free=SLICED_ELEMENTS_MIN):
+        results += [result(topic.topic_id, tuple(islice(given, len(topic.partitions)))) for topic in some]
     return tuple(results)
 
 
