@@ -2,6 +2,7 @@
 
 refinement     takes moves back, exchanges and splits them.
 trading        trades dear moves between givers.
+moves          holds moves by the broker that they go to.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from ...model import Bools, Floats
 from ..balancing import Band
 from ..choice import lowest
 from ..placement import Indexes, Placement, any_slot, order_by_broker, spread
+from .moves import GAIN_MIN, MovesByTarget
 from .trading import Trades
 
 MOVES_PER_BROKER_MAX: Final = 512
@@ -35,8 +36,6 @@ SPLITS_MAX: Final = 4_096
 PARTS_MAX: Final = 64
 CHEAPER: Final = 0.9
 """The share of a dear replica's cost for a byte on disk that the parts it is split into may cost at most."""
-GAIN_MIN: Final = 1.0
-"""A byte: less is a rounding error."""
 
 
 def refine(placement: Placement, is_fixed: Bools, numbers: Band, disks: Band) -> None:
@@ -162,10 +161,8 @@ class _Splits:
         self._placement, self._bands = placement, bands
         self._pools = _Pools(placement)
         self._partitions, self._slots = bands.made()
-        targets = placement.replicas[self._partitions, self._slots]
+        self._moves = MovesByTarget(placement, self._partitions, self._slots)
         self._cheap: dict[int, tuple[Indexes, Indexes]] = {}
-        self._by_target = np.lexsort((placement.weight[self._partitions], targets))
-        self._ends = np.cumsum(np.bincount(targets, minlength=placement.broker_count))
         with np.errstate(divide="ignore", invalid="ignore"):
             self._ratio = np.where(placement.weight > 0, placement.cost / placement.weight, np.inf)
 
@@ -238,11 +235,9 @@ class _Splits:
         """Moves to the target that their givers could do without, the lightest first."""
         placement, bands = self._placement, self._bands
         more: dict[int, tuple[int, float]] = {}
-        first = int(self._ends[target - 1]) if target else 0
-        for at in self._by_target[first : int(self._ends[target])].tolist():
-            partition, slot = int(self._partitions[at]), int(self._slots[at])
+        for partition, slot in self._moves.to(target):
             source, weight = int(placement.before[partition, slot]), float(placement.weight[partition])
-            if partition == dear or placement.replicas[partition, slot] != target or source == target:
+            if partition == dear:
                 continue
             count, size = more.get(source, (0, 0.0))
             if placement.counts[source] + count + 1 > bands.count_hi[source]:

@@ -18,14 +18,13 @@ import numpy as np
 from ...model import Floats
 from ..choice import lowest
 from ..placement import Indexes, Placement
+from .moves import GAIN_MIN, MovesByTarget
 
 TRADES_MAX: Final = 2_048
 EXCHANGES_MAX: Final = 256
 """Exchanges that are tried for one trade."""
 TRIED_MAX: Final = 2
 TRIED_IN_ALL_MAX: Final = 16_384
-GAIN_MIN: Final = 1.0
-"""A byte: less is a rounding error."""
 
 
 class Bands(Protocol):
@@ -50,9 +49,7 @@ class Trades:
     def __init__(self, placement: Placement, bands: Bands, pools: Pools) -> None:
         self._placement, self._bands, self._pools = placement, bands, pools
         self._partitions, self._slots = bands.made()
-        targets = placement.replicas[self._partitions, self._slots]
-        self._by_target = np.lexsort((placement.weight[self._partitions], targets))
-        self._ends = np.cumsum(np.bincount(targets, minlength=placement.broker_count))
+        self._moves = MovesByTarget(placement, self._partitions, self._slots)
         self._done: list[tuple[int, int, int]] = []
         self._tried = 0
 
@@ -105,16 +102,12 @@ class Trades:
     def _fill(self, target: int, saved: float, price_max: float) -> bool:
         """Let other givers bring what the target lacks now, for less than was saved; whether they can."""
         placement, bands = self._placement, self._bands
-        first = int(self._ends[target - 1]) if target else 0
-        last = min(int(self._ends[target]), first + EXCHANGES_MAX)
-        for at in self._by_target[first:last].tolist():
+        for partition, slot in self._moves.to(target, EXCHANGES_MAX):
             lacks = float(bands.disk_lo[target] - placement.disk[target])
             if lacks <= 0 or self._tried == TRIED_IN_ALL_MAX:
                 break
-            partition, slot = int(self._partitions[at]), int(self._slots[at])
-            if placement.replicas[partition, slot] == target and placement.before[partition, slot] != target:
-                self._tried += 1
-                saved -= self._heavier(partition, slot, target, lacks, price_max)
+            self._tried += 1
+            saved -= self._heavier(partition, slot, target, lacks, price_max)
         return placement.disk[target] >= bands.disk_lo[target] and saved > GAIN_MIN
 
     def _heavier(self, partition: int, slot: int, target: int, lacks: float, price_max: float) -> float:
