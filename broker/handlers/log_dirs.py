@@ -22,7 +22,7 @@ from ...protocol.messages.cluster import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ...protocol.net import RequestContext, Slices
+from ...protocol.net import SLICED_ELEMENTS_MIN, RequestContext, Slices
 from ..replicas.warmer import WarmingProgress
 
 INVALID_OFFSET_LAG: Final = -1
@@ -107,9 +107,12 @@ class LogDirHandler:
 
     async def describe_log_dirs(self, _: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         """All partitions for null, else those asked for that are here."""
-        wanted = None
+        wanted: set[TopicPartition] | None = None
         if request.topics is not None:
-            wanted = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
+            wanted = set()
+            asked = (TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions)
+            async for some in Slices(asked, free=SLICED_ELEMENTS_MIN):
+                wanted.update(some)
         results = [await self._directory(directory, wanted) for directory in self._logs.directories]
         return DescribeLogDirsResponse(results=tuple(results))
 

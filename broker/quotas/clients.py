@@ -241,7 +241,8 @@ def is_unauthenticated(context: RequestContext) -> bool:
 def was_denied(response: WriteTxnMarkersResponse) -> bool:
     """Return whether the authorizer denied the request: it then denies every partition."""
     partitions = (item for marker in response.markers for topic in marker.topics for item in topic.partitions)
-    return any(item.error_code is ErrorCode.cluster_authorization_failed for item in partitions)
+    first = next(partitions, None)
+    return first is not None and first.error_code is ErrorCode.cluster_authorization_failed
 
 
 def has_throttle_time(api: ApiKey) -> bool:
