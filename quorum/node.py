@@ -343,7 +343,7 @@ class QuorumNode:
 
     async def ask(self, request: Request) -> Response:
         """The core's answer to a request from another node. QuorumFailedError, also when this replica stops before the
-        answer: whoever asks is not cancelled by that.
+        answer: the caller is not cancelled by that.
         """
         self._check_running()
         answer: asyncio.Future[Response] = self._loop.create_future()

@@ -304,7 +304,17 @@ class QuorumClusterView:
             await cancelled(serving)
 
     async def leave(self) -> None:
-        await self.lifecycle.leave()
+        """Returns at once when this broker's replica of the metadata log has failed: its answers to clients while it
+        waited would be out of date. The controllers see the connection of its heartbeats end.
+        """
+        leaving = asyncio.create_task(self.lifecycle.leave(), name="leaving")
+        try:
+            either: list[asyncio.Future[None] | asyncio.Future[str]] = [leaving]
+            if self._node is not None:
+                either.append(self._node.failed)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancelled(leaving)
 
     # The port: changes.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import urllib.request
@@ -130,4 +131,9 @@ def test_silent_scrapers(cluster: LocalCluster) -> None:
 
 def test_base_directory_is_small(cluster: LocalCluster, tmp_path: Path) -> None:
     """What was sent above is not kept as what it claims to be."""
-    assert sum(path.stat().st_blocks * 512 for path in cluster.data_directory(1).rglob("*.log")) < 1024 * MIB
+    kept = 0
+    for folder, _, names in os.walk(cluster.data_directory(1)):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # a broker at work renames and removes files
+                kept += Path(folder, name).stat().st_blocks * 512
+    assert kept < 1024 * MIB

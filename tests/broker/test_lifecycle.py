@@ -205,6 +205,22 @@ async def test_leaving_is_given_up_in_time(
     assert "not all leaderships moved within 0.2 s" in caplog.text
 
 
+async def test_leaving_does_not_wait_for_heartbeats_that_have_ended(
+    controllers: FakeControllers, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = BrokerLifecycle(controllers, Random(1), lambda: 44, LifecycleTimes(leaving_s=3600.0))
+    controllers.will(BEAT, heartbeat())
+    await life.register(IDENTITY, -1)
+    await life.serve()
+    leaving = asyncio.create_task(life.leave())
+    await controllers.until(lambda: bool(controllers.bodies(BEAT)[-1]["want_shut_down"]))
+    controllers.will(BEAT, AssertionError("planted"))
+    await asyncio.wait_for(leaving, 60)
+    await asyncio.wait_for(life.leave(), 60)
+    assert "stopping anyway" not in caplog.text
+    await life.close()
+
+
 async def test_F11_thin_replicas_are_told(life: BrokerLifecycle, controllers: FakeControllers) -> None:
     thin = ThinReplica(topic_id=UUID(int=5), partition_index=0, local_start_offset=100, local_bytes=4096, age_ms=12)
     life.thin_replicas = lambda: [thin]

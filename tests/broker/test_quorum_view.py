@@ -15,6 +15,7 @@ from tierfetch.broker.cluster.quorum_view import QuorumClusterView, QuorumViewCo
 from tierfetch.broker.environment import NodeEnvironment
 from tierfetch.protocol.net.client import KafkaClient
 from tierfetch.quorum.controller_config import QuorumKeys
+from tierfetch.quorum.node import QuorumNode
 from tierfetch.tests.broker.images import image, partition, topic
 
 LED = topic("t", partition(3, (3, 4), leader_epoch=7))
@@ -73,4 +74,23 @@ async def test_a_broker_that_cannot_go_on_does_not_wait_to_be_unfenced() -> None
     view.lifecycle.fail("its heartbeats have ended")
     with pytest.raises(OSError, match="its heartbeats have ended"):
         await serving
+    await view.close()
+
+
+@pytest.mark.parametrize("is_leaving", [False, True], ids=["before", "meanwhile"])
+async def test_a_broker_that_does_not_follow_the_metadata_log_does_not_wait_for_others_to_take_over(
+    is_leaving: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it told clients in that time would be out of date."""
+    view, never = view_of(5.0), asyncio.Event()
+    failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(view.lifecycle, "leave", never.wait)
+    view.attach(cast(QuorumNode, SimpleNamespace(failed=failed)))
+    if not is_leaving:
+        failed.set_result("the log failed")
+    leaving = asyncio.create_task(view.leave())
+    if is_leaving:
+        await asyncio.sleep(0)
+        failed.set_result("the log failed")
+    await asyncio.wait_for(leaving, 5)
     await view.close()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from xml.etree import ElementTree
+
+REASON_MAX: Final = 200
 
 
 @dataclass(frozen=True)
@@ -13,7 +16,8 @@ class Report:
     """Test ids by how they ended. Each test is in one of the three, under the worst of its phases."""
 
     passed: frozenset[str]
-    failed: frozenset[str]
+    failed: dict[str, str]
+    """With the first line of the reason, cut to `REASON_MAX` characters."""
     skipped: dict[str, str]
     """With the reason."""
 
@@ -25,19 +29,24 @@ def read_report(path: Path, is_file: Callable[[str], bool]) -> Report | None:
     except (OSError, ElementTree.ParseError):
         return None
     ended: set[str] = set()
-    failed: set[str] = set()
+    failed: dict[str, str] = {}
     skipped: dict[str, str] = {}
     for case in root.iter("testcase"):
         test = node_id(case.get("classname", ""), case.get("name", ""), is_file)
         skip = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed.add(test)
+        found = [each for each in case if each.tag in ("failure", "error")]
+        if found:
+            failed.setdefault(test, _first_line(found[0].get("message", "")))
         elif skip is not None and skip.get("type") != "pytest.xfail":
             skipped[test] = skip.get("message", "")
         else:
             ended.add(test)
     skipped = {test: reason for test, reason in skipped.items() if test not in failed}
-    return Report(frozenset(ended - failed - skipped.keys()), frozenset(failed), skipped)
+    return Report(frozenset(ended - failed.keys() - skipped.keys()), failed, skipped)
+
+
+def _first_line(message: str) -> str:
+    return next(iter(message.splitlines()), "")[:REASON_MAX]
 
 
 def node_id(class_name: str, name: str, is_file: Callable[[str], bool]) -> str:

@@ -55,15 +55,17 @@ def suite(place: Place, limit_s: float = 60.0, **modules: str) -> Suite:
 def test_a_test_that_fails_once_is_flaky_and_ci_green(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     fake = suite(place, test_some=FAILS_ONCE + "\ndef test_always_passes():\n    pass\n")
     assert run_suites([fake], place) == 0
-    *_, flaky, closing = capfd.readouterr().out.splitlines()
+    *_, flaky, reason, closing = capfd.readouterr().out.splitlines()
     assert flaky == ("FLAKY in fake (failed, then passed alone: a bug to be found): test_some.py::test_sometimes")
+    assert reason.strip()
     assert closing == "2 passed, 0 failed, 0 skipped"
 
 
 def test_a_test_that_always_fails_is_red(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     assert run_suites([suite(place, test_some="def test_never():\n    assert False\n")], place) == 1
-    *_, failed, closing = capfd.readouterr().out.splitlines()
+    *_, failed, reason, closing = capfd.readouterr().out.splitlines()
     assert failed == "FAILED in fake: test_some.py::test_never"
+    assert reason.strip() == "assert False"
     assert closing == "0 passed, 1 failed, 0 skipped"
 
 

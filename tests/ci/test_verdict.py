@@ -13,7 +13,7 @@ COMMAND = Suite("check", ("make", "check"), 600.0, runs_tests=False)
 
 
 def report(passed: str = "ab", failed: str = "", skipped: str = "") -> Report:
-    return Report(frozenset(passed), frozenset(failed), dict.fromkeys(skipped, "no Java"))
+    return Report(frozenset(passed), dict.fromkeys(failed, "too late"), dict.fromkeys(skipped, "no Java"))
 
 
 def ended(status: int = 0, **tests: str) -> Ending:
@@ -93,7 +93,7 @@ def test_a_command_counts_as_one(status: int | None, passed: int, failures: int)
         (ended(), []),
         (Ending(600.0, report=report(failed="c")), []),
         (Ending(1.0, 2), []),
-        (Ending(1.0, 2, 1, Report(frozenset(), frozenset(map(str, range(AGAIN_MAX + 1))), {})), []),
+        (Ending(1.0, 2, 1, Report(frozenset(), dict.fromkeys(map(str, range(AGAIN_MAX + 1)), ""), {})), []),
     ],
     ids=["failures", "none", "stopped", "no report", "too many"],
 )
@@ -107,7 +107,7 @@ def test_the_summary() -> None:
         Outcome(
             "test", 330.0, passed=8000, flaky=("t::sometimes",), skipped={"t::x": "no openssl", "t::y": "no openssl"}
         ),
-        Outcome("faults", 120.0, passed=19, failed=("t::always",)),
+        Outcome("faults", 120.0, passed=19, failed=("t::always",), reasons={"t::always": "too late"}),
         Outcome("spark", 60.0, failed=("t::slow",), decides=False),
         not_begun(SUITE),
     ]
@@ -123,6 +123,7 @@ def test_the_summary() -> None:
         "skipped in test: no openssl",
         "FLAKY in test (failed, then passed alone: a bug to be found): t::sometimes",
         "FAILED in faults: t::always",
+        "    too late",
         "FAILED in spark: t::slow",
         "FAILED some: not begun: the time for all suites was over",
         "8020 passed, 3 failed, 2 skipped",

@@ -7,7 +7,7 @@ passes when run again, alone, is flaky: the suite stays green, and the test is n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,6 +45,8 @@ class Outcome:
     """Flaky ones included."""
     failed: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why tests failed the first time, as far as that is known."""
     skipped: dict[str, str] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
     decides: bool = True
@@ -81,15 +83,16 @@ def judge(suite: Suite, ending: Ending, passed_again: frozenset[str] = frozenset
         return Outcome(
             suite.name, ending.seconds, passed=0 if complaints else 1, complaints=complaints, decides=suite.decides
         )
-    report = ending.report or Report(frozenset(), frozenset(), {})
-    flaky = report.failed & passed_again
+    report = ending.report or Report(frozenset(), {}, {})
+    flaky = report.failed.keys() & passed_again
     passed = len(report.passed) + len(flaky)
     return Outcome(
         suite.name,
         ending.seconds,
         passed,
-        failed=tuple(sorted(report.failed - flaky)),
+        failed=tuple(sorted(report.failed.keys() - flaky)),
         flaky=tuple(sorted(flaky)),
+        reasons=report.failed,
         skipped=report.skipped,
         complaints=tuple(_test_complaints(suite, ending, report)),
         decides=suite.decides,
@@ -147,7 +150,15 @@ def _details(outcome: Outcome) -> list[str]:
     name = outcome.name
     return [
         *(f"skipped in {name}: {reason}" for reason in sorted(set(outcome.skipped.values()))),
-        *(f"FLAKY in {name} (failed, then passed alone: a bug to be found): {test}" for test in outcome.flaky),
-        *(f"FAILED in {name}: {test}" for test in outcome.failed),
+        *_with_reasons(outcome, f"FLAKY in {name} (failed, then passed alone: a bug to be found)", outcome.flaky),
+        *_with_reasons(outcome, f"FAILED in {name}", outcome.failed),
         *(f"FAILED {name}: {complaint}" for complaint in outcome.complaints),
     ]
+
+
+def _with_reasons(outcome: Outcome, what: str, tests: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each test, and below it why it failed."""
+    for test in tests:
+        yield f"{what}: {test}"
+        if reason := outcome.reasons.get(test):
+            yield f"    {reason}"

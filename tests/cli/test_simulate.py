@@ -133,7 +133,7 @@ def test_a_failure_is_shown_as_it_is_also_without_git(
 
     failing = report(1, "same state machine: t-0: b'[/x]'")
     monkeypatch.setattr(command, "run_seed", lambda *_, **__: failing)
-    monkeypatch.setattr(command.subprocess, "run", no_git)
+    monkeypatch.setattr(command, "captured", no_git)
     ended = run("--seeds", "1", "--no-shrink")
     assert ended.exit_code == 1
     assert ended.output.count("b'[/x]'") == 2
