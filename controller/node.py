@@ -168,6 +168,8 @@ class ControllerNode:
             )
             self.failed.set_result(f"a decision failed: {error!r}")
             self._reject_jobs()
+            if self.core.is_active:  # another decides at once, and not when this process has ended
+                self._node.resign(self._epoch, "its controller decides no longer")
 
     async def close(self) -> None:
         tasks = [task for task in (*self._workers, self._looking, *self._probes.values()) if task is not None]

@@ -266,6 +266,8 @@ def test_a_fault_of_ours_leaves_nobody_waiting() -> None:
         assert service.controller.failed.done()
         assert not service.controller.is_active
         assert (await allocate(cluster, service)).error_code is ErrorCode.not_controller
+        _, next_one = await cluster.active()
+        assert next_one is not service, "another decides before the process of the first has ended"
         cluster.controllers[node_id].crash("process")
 
     simulate(scenario)

@@ -132,6 +132,7 @@ def shuts_down_at_once() -> Iterator[None]:
         if self.state is BrokerState.LEAVING:
             async with self._changed:
                 self.state = BrokerState.LEFT
+                self._wake.set()
                 self._changed.notify_all()
 
     with patch.object(BrokerLifecycle, "_note", note):
