@@ -215,9 +215,9 @@ class ControllerNode:
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
         self._stop_looking()
-        if leader.leader_id == self._node.node_id:
+        if leader.leader_id == self._node.node_id and not self.failed.done():
             self._become_active(leader.epoch)
-        elif self.is_active:
+        elif self.core.is_active:
             _log.info("controller %d is no longer active; epoch %d", self._node.node_id, leader.epoch)
             self._resign()
 

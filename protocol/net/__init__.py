@@ -5,7 +5,6 @@ server             is a listener: it accepts, limits and ends connections.
 server_limits      declares the limits of one listener.
 admission          decides which connections a listener accepts.
 request_memory     bounds the memory of its requests, and decides which connection reads on.
-object_memory      bounds what its requests of many elements are made into, and decides which of them is.
 arrival            watches the request that is arriving on one connection.
 tls_transport      is asyncio's TLS as both ends use it.
 dialing            connects to an address that another node has named, over TLS or not.

@@ -19,7 +19,6 @@ from ...light_dataclass import dataclass
 from ..api import ApiKey
 from ..wire.framing import FrameAssembler
 from ..wire.primitives import INT16, MalformedMessageError
-from .object_memory import guess
 from .request_memory import SMALL_REQUEST_SIZE, RequestMemory
 from .server_limits import ServerLimits
 
@@ -37,15 +36,15 @@ class RequestMemories:
 
     @property
     def used(self) -> int:
-        return sum(each.used + each.objects.used for each in (self.fetches, self.others))
+        return self.fetches.used + self.others.used
 
     @property
     def waiting(self) -> int:
-        return sum(each.waiting + each.objects.waiting for each in (self.fetches, self.others))
+        return self.fetches.waiting + self.others.waiting
 
     @property
     def waits(self) -> int:
-        return sum(each.waits + each.objects.waits for each in (self.fetches, self.others))
+        return self.fetches.waits + self.others.waits
 
     def of(self, api_key: int) -> RequestMemory:
         return self.fetches if api_key == ApiKey.FETCH else self.others
@@ -53,44 +52,19 @@ class RequestMemories:
 
 @dataclass(slots=True)
 class Charge:
-    """What one whole request holds: its bytes, then what was made of them, then the response that is being sent."""
+    """What one whole request holds: its bytes, and what was made of them."""
 
     memory: RequestMemory
     size: int
     made_size: int = 0
-    is_answered: bool = False
-
-    @property
-    def is_pressed(self) -> bool:
-        """Whether others wait for what this one holds of the memory of objects."""
-        return self.made_size > 0 and self.memory.objects.is_pressed
-
-    async def make_room(self, address: str) -> None:
-        """Wait until there is room for the objects that this request is made into."""
-        size = guess(self.size)
-        if self.size > SMALL_REQUEST_SIZE:
-            await self.memory.objects.take(address, size)
-            self.made_size = size
-        else:
-            self.hold(size)
 
     def hold(self, size: int) -> None:
-        """Account for what is made of the request now, in place of what was before."""
-        by, self.made_size = size - self.made_size, size
-        self.memory.objects.change(by)
-
-    def answered(self, response_size: int) -> None:
-        """Account for a response that is encoded, and in the place of the request; one of few elements does not
-        count.
-        """
-        self.hold(response_size if self.made_size > 0 else 0)
-        if not self.is_answered:
-            self.is_answered = True
-            self.memory.give_back(self.size)
+        """Account for objects that were made of the request."""
+        self.made_size += size
+        self.memory.hold(size)
 
     def give_back(self) -> None:
-        """Give back all that is still held."""
-        self.answered(0)
+        self.memory.give_back(self.size + self.made_size)
 
 
 class Arrival:

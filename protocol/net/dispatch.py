@@ -71,9 +71,9 @@ class RequestContext:
 
     `peer` is the client's address with its port, `client_host` the address alone; `listener` is the listener's name.
     `request_bytes` is its size on the wire. `mute(seconds)` has the connection read nothing for so long; what must be
-    answered is answered (KIP-219). `hold(bytes)` says how large the objects are that the request was made into: their
-    memory is given back when the response is encoded. `is_closed()` says whether its connection is closed. `rights` has
-    what a consumer may read, where that is limited.
+    answered is answered (KIP-219). `hold(bytes)` charges objects that are made of the request to its memory, which is
+    given back with it. `is_closed()` says whether its connection is closed. `rights` has what a consumer may
+    read, where that is limited.
     """
 
     api: ApiKey

@@ -4,7 +4,7 @@
                                     |
                                     +-- no --> the queue of its address --> granted() --> read on
 
-    the request is whole -> complete() -> (handled) -> its answer is ready -> give_back()
+    the request is whole -> complete() -> (handled, answered) -> give_back()
 
 Rules:
 * What a peer announces costs nothing; what has arrived is charged. A request up to `SMALL_REQUEST_SIZE` never waits; a
@@ -13,7 +13,6 @@ Rules:
   cannot keep another host from its turn.
 * If all memory is held by requests that are not whole yet, none of them would ever become so: one is privileged to
   exceed the limit until it is whole or closed. It is closed if it makes no progress (`ServerLimits.progress_window_s`).
-* What a request is made into counts elsewhere: `object_memory`.
 """
 
 from __future__ import annotations
@@ -24,14 +23,11 @@ from collections import deque
 from typing import Final, Protocol
 
 from ..wire import framing
-from .object_memory import ObjectMemory
 
 READ_SIZE_MAX: Final = framing.READ_SIZE_MAX
 """What a connection may have read before it asks again."""
 SMALL_REQUEST_SIZE: Final = 64 * 1024
 """Requests up to this size count, and never wait."""
-OBJECTS_SHARE: Final = 2
-"""The objects of requests have this part of the limit, besides it."""
 WARNING_INTERVAL_S: Final = 10.0
 
 _log = logging.getLogger(__name__)
@@ -53,7 +49,6 @@ class RequestMemory:
 
     def __init__(self, limit: int, name: str = "") -> None:
         self.limit = limit
-        self.objects = ObjectMemory(limit // OBJECTS_SHARE)
         self.used = 0
         self.waits = 0
         """The number of times that a connection had to wait."""
@@ -88,6 +83,10 @@ class RequestMemory:
         """A request is whole; its bytes stay charged until they are given back."""
         self._arriving -= size
         self._end_privilege(holder)
+
+    def hold(self, size: int) -> None:
+        """Account for objects that were made of a whole request."""
+        self.used += size
 
     def give_back(self, size: int) -> None:
         """Account for a request that was answered."""

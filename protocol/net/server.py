@@ -12,7 +12,6 @@
 | `in_flight_max` | - | the connection is not read until a response has left |
 | `request_memory_max` | queued.max.request.bytes | large requests are not read until memory is given back |
 | `fetch_memory_max` | - | the same, for large requests of Fetch |
-| half of each | - | large requests are not made into objects until memory is given back (`object_memory`) |
 | `progress_bytes_min` | - | a large request of which less comes in `progress_window_s` closes its connection |
 | `idle_timeout_s` | connections.max.idle.ms | a connection without a request under way is closed |
 | `receive_timeout_s` | - | a request that began and did not end in time closes its connection |

@@ -15,7 +15,6 @@ Rules:
   between the bytes of a slice that is being sent.
 * A request that cannot be understood closes the connection with a log line that names the peer: what follows it cannot
   be trusted. ApiVersions in an unknown version is the exception (KIP-511): version 0, error UNSUPPORTED_VERSION.
-* Once a response is encoded it holds its own bytes, and no longer those of the request or the objects made of it.
 * A handler outlives its connection (see `dispatch`); its answer is dropped then. Slices are released and memory is
   given back when a response has left or is dropped.
 """
@@ -42,20 +41,18 @@ from ..codec import (
 from ..errors import OUTSIDE, ErrorCode, PeerError
 from ..messages.base import Message
 from ..messages.cluster import ApiVersionsResponse
-from ..wire.primitives import BUFFER_TYPES, MalformedMessageError, Part, Reader
+from ..wire.primitives import MalformedMessageError, Reader
 from ..wire.stepping import Steps
-from .arrival import PRESSED, Arrival, Charge, RequestMemories
+from .arrival import Arrival, Charge, RequestMemories
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
 from .gates import Gate, OpenGate, RefusedRequestError, done
 from .pacing import exhausted
 from .server_limits import ServerLimits
-from .slicing import SLICED_ELEMENTS_MIN, ConnectionClosedError, answered
+from .slicing import SLICED_ELEMENTS_MIN, answered
 from .stream import StreamProtocol
 
 log = LimitedLog(logging.getLogger(__name__))
 
-_RESPONSES_WITH_RECORDS: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
-"""Their bytes are those of files, or of what is kept of the tier in any case."""
 CONNECTION_SHARE: Final = 4
 """One connection holds this part of all memory at most, and one request more."""
 
@@ -123,8 +120,6 @@ class ServerConnection(StreamProtocol):
         self._has_ended = False
         self._receive_deadline_s: float | None = None
         self._send_deadline_s: float | None = None
-        self._taken: tuple[float, int] | None = None
-        """How many bytes of responses had left, and when that was judged last."""
         self._last_activity_s = loop.time()
         self._gate: Gate = OpenGate(server.handlers)
 
@@ -218,32 +213,12 @@ class ServerConnection(StreamProtocol):
                 f"less than {limits.progress_bytes_min} bytes of a large request came in {limits.progress_window_s:g} s"
                 " (while other connections wait for memory: in proportion)"
             )
-        elif self._send_deadline_s is not None and self._is_response_stalled(now_s):
-            self._refuse(
-                f"less than {limits.progress_bytes_min // PRESSED} bytes of a response left in "
-                f"{limits.progress_window_s / PRESSED:g} s, while other requests wait for the memory that it has"
-            )
         elif (deadline_s := self._gate.deadline_s) is not None and now_s >= deadline_s:
             self._refuse("it did not authenticate in time")
         elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
             name = self._server.listener_name
             log.info(self.host, "%s: %s closed, idle for %g s", name, self.peer, limits.idle_timeout_s)
             self.transport.abort()
-
-    def _is_response_stalled(self, now_s: float) -> bool:
-        """Whether the client takes too little of a response whose memory others wait for."""
-        if not (self._requests and self._requests[0].memory.is_pressed):
-            self._taken = None
-            return False
-        limits, taken = self._server.limits, self.handed_bytes - self.transport.get_write_buffer_size()
-        if self._taken is None:
-            self._taken = now_s, taken
-            return False
-        began_s, before = self._taken
-        if now_s < began_s + limits.progress_window_s / PRESSED:
-            return False
-        self._taken = now_s, taken
-        return taken - before < limits.progress_bytes_min // PRESSED
 
     # Reading.
 
@@ -333,9 +308,7 @@ class ServerConnection(StreamProtocol):
                 self._begin(context, header.correlation_id, memory, handler, end.value)
                 return
             steps = done(end.value)
-        self._large = self._begin(
-            context, header.correlation_id, memory, self._in_pieces(handler, reader, memory), steps
-        )
+        self._large = self._begin(context, header.correlation_id, memory, self._in_pieces(handler, reader), steps)
 
     def _begin(
         self,
@@ -351,13 +324,10 @@ class ServerConnection(StreamProtocol):
         request.task = self.loop.create_task(self._answer(request, handler, context, body))
         return request
 
-    def _in_pieces(self, handler: Handler, reader: Reader, memory: Charge) -> Handler:
+    def _in_pieces(self, handler: Handler, reader: Reader) -> Handler:
         """Return the handler of a large request that is still being read."""
 
         async def handle(context: RequestContext, steps: Steps[Message]) -> Message | None:
-            await memory.make_room(self.host)
-            if self.is_cut_off():
-                raise ConnectionClosedError(f"{self.peer} has closed its connection")
             try:
                 body = await exhausted(steps)
             except MalformedMessageError:
@@ -480,26 +450,15 @@ class ServerConnection(StreamProtocol):
             log.error(self.host, "%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)
 
     async def _send(self, request: _Request) -> None:
-        if request.response is None:
+        response = request.response
+        if response is None:
             return
         try:
-            for part in await self._encoded(request):
+            steps = response_steps(request.api, request.api_version, request.correlation_id, response)
+            for part in await exhausted(steps):
                 await self.send_part(part)
         finally:
-            release_response(request.response)
-
-    async def _encoded(self, request: _Request) -> list[Part]:
-        """Return the parts of the response, which stands in the place of the request from now on."""
-        response = request.response
-        assert response is not None, request
-        steps = response_steps(request.api, request.api_version, request.correlation_id, response)
-        parts = list(await exhausted(steps))
-        if request.api in _RESPONSES_WITH_RECORDS:
-            request.memory.answered(0)
-            return parts
-        request.memory.answered(sum([len(part) for part in parts if isinstance(part, BUFFER_TYPES)]))
-        request.response = None  # its objects need not live until the client has taken the bytes
-        return parts
+            release_response(response)
 
     # The end: the transport is closed and no task sends any longer.
 

@@ -24,7 +24,6 @@ from ..errors import ErrorCode, PeerError
 from ..messages.base import Message, ResponseT, replaced
 from ..messages.errors import WithError
 from .dispatch import Handler, RequestContext
-from .object_memory import ELEMENT_BYTES
 from .pacing import SLICE_ELEMENTS, pace
 
 SLICED_ELEMENTS_MIN: Final = 200
@@ -32,6 +31,8 @@ SLICED_ELEMENTS_MIN: Final = 200
 PIECE_ELEMENTS: Final = 100
 PIECES_S: Final = 30.0
 """How long pieces of a request are begun: Kafka's `request.timeout.ms` of clients."""
+ELEMENT_BYTES: Final = 256
+"""The memory of an element of a large request, whatever its size on the wire."""
 
 
 @dataclass(frozen=True, slots=True)

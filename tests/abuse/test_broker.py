@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import struct
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,20 +117,6 @@ def test_pipelined_large_requests_whose_answers_are_never_read(cluster: LocalClu
             with contextlib.suppress(OSError):
                 connection.sendall(request * 16)
         for _ in range(20):
-            attacks.answer(cluster.port(1), attacks.metadata(["t"]))
-
-
-def test_large_responses_that_are_never_read(cluster: LocalCluster) -> None:
-    """Each holds what it is made of, which is little beside the objects of its request."""
-    request = attacks.metadata([f"name-{number}" for number in range(49_000)])
-    with contextlib.ExitStack() as stack:
-        for _ in range(40):
-            connection = stack.enter_context(attacks.connect(cluster.port(1)))
-            connection.settimeout(0.1)
-            with contextlib.suppress(OSError):
-                connection.sendall(request)
-        for _ in range(50):
-            time.sleep(0.1)
             attacks.answer(cluster.port(1), attacks.metadata(["t"]))
 
 
