@@ -5,6 +5,7 @@ server             is a listener: it accepts, limits and ends connections.
 server_limits      declares the limits of one listener.
 admission          decides which connections a listener accepts.
 request_memory     bounds the memory of its requests, and decides which connection reads on.
+object_memory      bounds what large requests that only ask are made into, and decides whose turn it is.
 arrival            watches the request that is arriving on one connection.
 tls_transport      is asyncio's TLS as both ends use it.
 dialing            connects to an address that another node has named, over TLS or not.

@@ -12,6 +12,7 @@
 | `in_flight_max` | - | the connection is not read until a response has left |
 | `request_memory_max` | queued.max.request.bytes | large requests are not read until memory is given back |
 | `fetch_memory_max` | - | the same, for large requests of Fetch |
+| half of `request_memory_max` | - | large requests that only ask wait until memory is given back (`object_memory`) |
 | `progress_bytes_min` | - | a large request of which less comes in `progress_window_s` closes its connection |
 | `idle_timeout_s` | connections.max.idle.ms | a connection without a request under way is closed |
 | `receive_timeout_s` | - | a request that began and did not end in time closes its connection |
@@ -42,7 +43,6 @@ from .admission import Admission
 from .arrival import RequestMemories
 from .dispatch import Handler, Handlers, RequestContext, api_versions_error, api_versions_response
 from .gates import Gate, OpenGate, RefusedRequestError, SaslGate
-from .request_memory import RequestMemory
 from .server_connection import ServerConnection
 from .server_limits import ServerLimits
 from .tls_acceptor import TlsAcceptor
@@ -72,10 +72,7 @@ class Server:
         self.limits = limits or ServerLimits()
         self.listener_name = listener_name
         self.identity = identity
-        self.memory = RequestMemories(
-            fetches=RequestMemory(self.limits.fetch_memory_max, f"{listener_name}, Fetch"),
-            others=RequestMemory(self.limits.request_memory_max, listener_name),
-        )
+        self.memory = RequestMemories.of_listener(self.limits, listener_name)
         self.admission = Admission(self.limits)
         self.handlers: dict[int, Handler] = {ApiKey.API_VERSIONS: self._api_versions} | dict(handlers.items())
         if identity is not None and identity.settings.protocol.has_sasl:

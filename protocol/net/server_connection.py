@@ -41,14 +41,14 @@ from ..codec import (
 from ..errors import OUTSIDE, ErrorCode, PeerError
 from ..messages.base import Message
 from ..messages.cluster import ApiVersionsResponse
-from ..wire.primitives import MalformedMessageError, Reader
+from ..wire.primitives import BUFFER_TYPES, MalformedMessageError, Part, Reader
 from ..wire.stepping import Steps
-from .arrival import Arrival, Charge, RequestMemories
+from .arrival import PRESSED, Arrival, Charge, RequestMemories
 from .dispatch import CANCELLED_WITH_CONNECTION, Handler, RequestContext, api_versions_response
 from .gates import Gate, OpenGate, RefusedRequestError, done
 from .pacing import exhausted
 from .server_limits import ServerLimits
-from .slicing import SLICED_ELEMENTS_MIN, answered
+from .slicing import SLICED_ELEMENTS_MIN, ConnectionClosedError, answered, only_asks
 from .stream import StreamProtocol
 
 log = LimitedLog(logging.getLogger(__name__))
@@ -120,6 +120,8 @@ class ServerConnection(StreamProtocol):
         self._has_ended = False
         self._receive_deadline_s: float | None = None
         self._send_deadline_s: float | None = None
+        self._taken: tuple[float, int] | None = None
+        """When it was judged last how much of a response had left, and how much that was."""
         self._last_activity_s = loop.time()
         self._gate: Gate = OpenGate(server.handlers)
 
@@ -213,12 +215,33 @@ class ServerConnection(StreamProtocol):
                 f"less than {limits.progress_bytes_min} bytes of a large request came in {limits.progress_window_s:g} s"
                 " (while other connections wait for memory: in proportion)"
             )
+        elif self._is_response_stalled(now_s):
+            self._refuse(
+                f"less than {limits.progress_bytes_min // PRESSED} bytes of a response left in "
+                f"{limits.progress_window_s / PRESSED:g} s, while other requests wait for the memory that it has"
+            )
         elif (deadline_s := self._gate.deadline_s) is not None and now_s >= deadline_s:
             self._refuse("it did not authenticate in time")
         elif not self._requests and now_s >= self._last_activity_s + limits.idle_timeout_s:
             name = self._server.listener_name
             log.info(self.host, "%s: %s closed, idle for %g s", name, self.peer, limits.idle_timeout_s)
             self.transport.abort()
+
+    def _is_response_stalled(self, now_s: float) -> bool:
+        """Whether the client takes too little of a response whose memory others wait for."""
+        is_full = self._send_deadline_s is not None and not self._writable.is_set()
+        if not (is_full and self._requests and self._requests[0].memory.is_pressed):
+            self._taken = None
+            return False
+        limits, taken = self._server.limits, self.handed_bytes - self.transport.get_write_buffer_size()
+        if self._taken is None:
+            self._taken = now_s, taken
+            return False
+        began_s, before = self._taken
+        if now_s < began_s + limits.progress_window_s / PRESSED:
+            return False
+        self._taken = now_s, taken
+        return taken - before < limits.progress_bytes_min // PRESSED
 
     # Reading.
 
@@ -308,7 +331,9 @@ class ServerConnection(StreamProtocol):
                 self._begin(context, header.correlation_id, memory, handler, end.value)
                 return
             steps = done(end.value)
-        self._large = self._begin(context, header.correlation_id, memory, self._in_pieces(handler, reader), steps)
+        self._large = self._begin(
+            context, header.correlation_id, memory, self._in_pieces(handler, reader, memory), steps
+        )
 
     def _begin(
         self,
@@ -324,10 +349,14 @@ class ServerConnection(StreamProtocol):
         request.task = self.loop.create_task(self._answer(request, handler, context, body))
         return request
 
-    def _in_pieces(self, handler: Handler, reader: Reader) -> Handler:
+    def _in_pieces(self, handler: Handler, reader: Reader, memory: Charge) -> Handler:
         """Return the handler of a large request that is still being read."""
 
         async def handle(context: RequestContext, steps: Steps[Message]) -> Message | None:
+            if only_asks(context.api):
+                await memory.make_room(self.host, reader.elements_max)
+                if self.is_cut_off():
+                    raise ConnectionClosedError(f"{self.peer} has closed its connection")
             try:
                 body = await exhausted(steps)
             except MalformedMessageError:
@@ -450,15 +479,23 @@ class ServerConnection(StreamProtocol):
             log.error(self.host, "%s: %s of %s failed", name, request.api.name, self.peer, exc_info=error)
 
     async def _send(self, request: _Request) -> None:
-        response = request.response
-        if response is None:
+        if request.response is None:
             return
         try:
-            steps = response_steps(request.api, request.api_version, request.correlation_id, response)
-            for part in await exhausted(steps):
+            for part in await self._encoded(request, request.response):
                 await self.send_part(part)
         finally:
-            release_response(response)
+            release_response(request.response)
+
+    async def _encoded(self, request: _Request, response: Message) -> list[Part]:
+        parts = list(
+            await exhausted(response_steps(request.api, request.api_version, request.correlation_id, response))
+        )
+        if request.memory.room > 0:
+            request.memory.answered(sum([len(part) for part in parts if isinstance(part, BUFFER_TYPES)]))
+            request.response = None  # its objects need not live until the client has taken the bytes
+        self._taken = None
+        return parts
 
     # The end: the transport is closed and no task sends any longer.
 

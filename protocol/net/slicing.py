@@ -24,6 +24,7 @@ from ..errors import ErrorCode, PeerError
 from ..messages.base import Message, ResponseT, replaced
 from ..messages.errors import WithError
 from .dispatch import Handler, RequestContext
+from .object_memory import ELEMENT_BYTES
 from .pacing import SLICE_ELEMENTS, pace
 
 SLICED_ELEMENTS_MIN: Final = 200
@@ -31,8 +32,6 @@ SLICED_ELEMENTS_MIN: Final = 200
 PIECE_ELEMENTS: Final = 100
 PIECES_S: Final = 30.0
 """How long pieces of a request are begun: Kafka's `request.timeout.ms` of clients."""
-ELEMENT_BYTES: Final = 256
-"""The memory of an element of a large request, whatever its size on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,12 @@ SPLITS: Final[Mapping[ApiKey, Split]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: Split("group_ids", "groups", asks_only=True),
     ApiKey.TXN_OFFSET_COMMIT: Split("topics", "topics", *_PARTITIONS, ends_with_connection=True),
 }
+
+
+def only_asks(api: ApiKey) -> bool:
+    """Return whether a large request of this API changes nothing, and is answered piece by piece."""
+    split = SPLITS.get(api)
+    return split is not None and split.asks_only
 
 
 async def answered(handler: Handler, context: RequestContext, request: Message, elements: int) -> Message | None:

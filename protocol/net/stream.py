@@ -38,6 +38,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self.is_lost = False
         self._socket: socket.socket | None = None
         """Whose bytes are those of the frames, one to one; None for TLS and where the kernel does not do it."""
+        self.handed_bytes = 0
+        """Bytes of buffers that the transport was given to send."""
         self._wake_bytes = 1
         self._writable = asyncio.Event()
         self._writable.set()
@@ -55,13 +57,16 @@ class StreamProtocol(asyncio.BufferedProtocol):
                 part.release()
             return
         if len(part) <= WRITE_CHUNK_SIZE:
-            await self.drain()
-            self.transport.write(part)
+            await self._hand(part)
             return
         view = memoryview(part)
         for start in range(0, len(view), WRITE_CHUNK_SIZE):
-            await self.drain()
-            self.transport.write(view[start : start + WRITE_CHUNK_SIZE])
+            await self._hand(view[start : start + WRITE_CHUNK_SIZE])
+
+    async def _hand(self, data: Buffer) -> None:
+        await self.drain()
+        self.transport.write(data)
+        self.handed_bytes += len(data)
 
     async def drain(self) -> None:
         """Wait until the transport takes more. ConnectionResetError if it is closed."""

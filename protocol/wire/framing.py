@@ -6,10 +6,11 @@
 
 Rules:
 * What arrives first is read into a small scratch buffer, so that a burst of small requests costs one system call.
-* A frame that is not whole in the scratch gets one buffer of exactly its size, which the kernel then fills directly:
-  record bytes are not copied again. `frame()` hands it out as a writable view (a leader stamps offsets in place).
-* A size is checked against the limit before any memory is taken; large frames are mapped, not zeroed, so a peer that
-  announces 100 MiB and sends nothing costs address space only.
+* A frame that is not whole in the scratch gets a buffer of its own, which the kernel then fills directly. `frame()`
+  hands it out as a writable view (a leader stamps offsets in place).
+* A size is checked against the limit before any memory is taken, and what a peer announces costs little: the buffer of
+  a frame above `FIRST_BUFFER_SIZE` begins with that and grows `GROWTH` times when it is full, which copies an eighth of
+  the bytes once more. From `MAPPED_FRAME_SIZE_MIN` on it is mapped, not zeroed, and costs address space only.
 * A buffer that no view refers to any longer is used for the next frame, where the owner asks for that: fresh memory
   costs as much as filling it.
 * The assembler decides nothing about time: who owns it asks `is_partial` and times it.
@@ -30,6 +31,8 @@ MAPPED_FRAME_SIZE_MIN: Final = 16 * 1024 * 1024
 """From here on a frame is mapped: a claimed size alone then takes no memory. Below, the allocator's warm pages make a
 buffer several times cheaper than a fault for each page.
 """
+FIRST_BUFFER_SIZE: Final = 256 * 1024
+GROWTH: Final = 8
 READ_SIZE_MAX: Final = 512 * 1024
 """What one read takes at most, so that the owner can stop a peer that sends much at once."""
 RECYCLED_FRAME_SIZE_MIN: Final = 64 * 1024
@@ -54,6 +57,7 @@ class FrameAssembler:
     __slots__ = (
         "_frame",
         "_frame_filled",
+        "_frame_size",
         "_frame_size_max",
         "_recycled",
         "_recycles",
@@ -71,7 +75,10 @@ class FrameAssembler:
         self._scratch_start = 0
         self._scratch_end = 0
         self._frame: memoryview | None = None
-        """The frame that is being filled directly; None while bytes go into the scratch."""
+        """The buffer of the frame that is being filled directly, as far as it has grown; None while bytes go into the
+        scratch.
+        """
+        self._frame_size = 0
         self._frame_filled = 0
 
     @property
@@ -82,7 +89,7 @@ class FrameAssembler:
     @property
     def missing(self) -> int:
         """How many bytes the frame that is being filled still needs; 0 while its size is not known."""
-        return 0 if self._frame is None else len(self._frame) - self._frame_filled
+        return 0 if self._frame is None else self._frame_size - self._frame_filled
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -99,12 +106,14 @@ class FrameAssembler:
         """`count` bytes were put at the beginning of the last buffer."""
         if self._frame is not None:
             self._frame_filled += count
+            if self._frame_filled == len(self._frame) < self._frame_size:
+                self._frame = self._grown(self._frame)
         else:
             self._scratch_end += count
 
     @property
     def arriving(self) -> tuple[memoryview, int] | None:
-        """The frame that is being filled, and how many of its bytes are there."""
+        """The buffer of the frame that is being filled, and how many bytes of it are there."""
         return None if self._frame is None else (self._frame, self._frame_filled)
 
     def clear(self) -> None:
@@ -118,7 +127,7 @@ class FrameAssembler:
         FrameTooLargeError names the size.
         """
         if self._frame is not None:
-            return len(self._frame)
+            return self._frame_size
         if self._scratch_end - self._scratch_start < SIZE_BYTES:
             return None
         size: int = INT32.unpack_from(self._scratch, self._scratch_start)[0]
@@ -137,7 +146,7 @@ class FrameAssembler:
             if size is None and (size := self.next_size()) is None:
                 return None
             return self._from_scratch(size)
-        if self._frame_filled < len(self._frame):
+        if self._frame_filled < self._frame_size:
             return None
         frame, self._frame = self._frame, None
         return frame
@@ -150,7 +159,7 @@ class FrameAssembler:
             self._scratch_start = end
             return memoryview(bytearray(self._scratch[start:end]))
         frame = self._frame = self._allocate(size)
-        self._frame_filled = here - start
+        self._frame_size, self._frame_filled = size, here - start
         frame[: here - start] = self._scratch[start:here]
         self._scratch_start = here
         return None
@@ -163,11 +172,18 @@ class FrameAssembler:
     def _allocate(self, size: int) -> memoryview:
         if size >= MAPPED_FRAME_SIZE_MIN:
             return _mapped(size)
-        if not self._recycles or size < RECYCLED_FRAME_SIZE_MIN:
+        if not self._recycles:
+            return memoryview(bytearray(min(size, FIRST_BUFFER_SIZE)))
+        if size < RECYCLED_FRAME_SIZE_MIN:
             return memoryview(bytearray(size))
         if len(self._recycled) < size or not _is_unused(self._recycled):
             self._recycled = bytearray(-(-size // RECYCLED_FRAME_SIZE_STEP) * RECYCLED_FRAME_SIZE_STEP)
         return memoryview(self._recycled)[:size]
+
+    def _grown(self, full: memoryview) -> memoryview:
+        buffer = memoryview(bytearray(min(self._frame_size, GROWTH * len(full))))
+        buffer[: len(full)] = full
+        return buffer
 
 
 def _is_unused(buffer: bytearray) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import struct
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,6 +98,16 @@ def test_connections_that_announce_much_and_send_little(cluster: LocalCluster) -
             attacks.answer(cluster.port(1), attacks.metadata(["t"]))
 
 
+def test_what_is_announced_takes_no_memory_of_its_size(cluster: LocalCluster) -> None:
+    """A frame just below the size from which on its buffer is mapped."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            connection = stack.enter_context(attacks.connect(cluster.port(1)))
+            connection.sendall(struct.pack(">ihhih", 16 * MIB - 1, 0, 9, 1, -1) + bytes(5_000))
+        for _ in range(10):
+            attacks.answer(cluster.port(1), attacks.metadata(["t"]))
+
+
 def test_connections_that_fill_the_memory_with_halves(cluster: LocalCluster) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(60):
@@ -117,6 +128,20 @@ def test_pipelined_large_requests_whose_answers_are_never_read(cluster: LocalClu
             with contextlib.suppress(OSError):
                 connection.sendall(request * 16)
         for _ in range(20):
+            attacks.answer(cluster.port(1), attacks.metadata(["t"]))
+
+
+def test_large_responses_that_are_never_read(cluster: LocalCluster) -> None:
+    """Each holds its bytes, which are few beside the objects of its request, and not for long while others wait."""
+    request = attacks.metadata([f"name-{number}" for number in range(49_000)])
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            connection = stack.enter_context(attacks.connect(cluster.port(1)))
+            connection.settimeout(0.1)
+            with contextlib.suppress(OSError):
+                connection.sendall(request)
+        for _ in range(50):
+            time.sleep(0.1)
             attacks.answer(cluster.port(1), attacks.metadata(["t"]))
 
 

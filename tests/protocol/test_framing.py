@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierfetch.protocol.wire.framing import MAPPED_FRAME_SIZE_MIN, SCRATCH_SIZE, FrameAssembler, FrameTooLargeError
+from tierfetch.protocol.wire.framing import (
+    FIRST_BUFFER_SIZE,
+    GROWTH,
+    MAPPED_FRAME_SIZE_MIN,
+    SCRATCH_SIZE,
+    FrameAssembler,
+    FrameTooLargeError,
+)
 
 LIMIT = 100_000
 
@@ -18,7 +25,7 @@ def framed(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-def feed(assembler: FrameAssembler, data: bytes) -> int:
+def feed(assembler: FrameAssembler, data: bytes | memoryview) -> int:
     """Put as much of `data` as the next buffer takes; returns how much."""
     buffer = assembler.get_buffer()
     count = min(len(buffer), len(data))
@@ -154,3 +161,18 @@ def test_what_is_arriving_can_be_looked_at() -> None:
     frame, count = assembler.arriving
     assert (len(frame), count) == (10_000, SCRATCH_SIZE - 4)
     assert frame[:count] == b"x" * count
+
+
+def test_what_a_frame_takes_grows_with_what_has_arrived() -> None:
+    size = MAPPED_FRAME_SIZE_MIN - 1
+    assembler, payload = FrameAssembler(size), bytes(range(251)) * (size // 251 + 1)
+    data, sizes = memoryview(framed(payload[:size])), set[int]()
+    while (frame := assembler.frame() if assembler.next_size() is not None else None) is None:
+        assert assembler.arriving is None or len(assembler.arriving[0]) <= max(
+            FIRST_BUFFER_SIZE, GROWTH * assembler.arriving[1]
+        )
+        sizes.add(0 if assembler.arriving is None else len(assembler.arriving[0]))
+        data = data[feed(assembler, data) :]
+    assert sizes == {0, FIRST_BUFFER_SIZE, GROWTH * FIRST_BUFFER_SIZE, size}
+    assert frame == payload[:size]
+    assert not assembler.is_partial

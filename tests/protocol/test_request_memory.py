@@ -12,6 +12,7 @@ import pytest
 from tierfetch.protocol.api import ApiKey
 from tierfetch.protocol.net.admission import Admission
 from tierfetch.protocol.net.arrival import Arrival, RequestMemories
+from tierfetch.protocol.net.object_memory import ObjectMemory
 from tierfetch.protocol.net.request_memory import READ_SIZE_MAX, RequestMemory
 from tierfetch.protocol.net.server import Server
 from tierfetch.protocol.net.server_limits import ServerLimits
@@ -117,7 +118,7 @@ class Peer:
 
     def __init__(self, memory: int = 10 * MIB, **limits: int) -> None:
         self.limits = ServerLimits(progress_window_s=5, progress_bytes_min=1000, **limits)
-        self.memories = RequestMemories(fetches=RequestMemory(memory), others=RequestMemory(memory))
+        self.memories = RequestMemories(RequestMemory(memory), RequestMemory(memory), ObjectMemory(memory))
         self.frames = FrameAssembler(100 * MIB)
         self.arrival = Arrival(self.memories, self.limits, lambda: None)
 
